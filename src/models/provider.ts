@@ -1,0 +1,53 @@
+/** A model provider, as the agent sees it. Implementations: `anthropic.ts`. */
+import type { ModelRequest, ModelResponse } from "../protocol/messages.ts";
+
+export interface Capabilities {
+  /** Understands cache marks; without it none are sent (context.md section 10). */
+  readonly promptCaching: boolean;
+  /** `countTokens` asks the provider. */
+  readonly tokenCounting: boolean;
+  /** Refuses consecutive messages of one role (R8). */
+  readonly strictAlternation: boolean;
+  /** Answers may hold thinking blocks that must go back unchanged. */
+  readonly thinking: boolean;
+}
+
+/** What arrives while an answer is being written. `offset` counts UTF-16 units of the block's text so far. */
+export type StreamDelta =
+  | { readonly kind: "text" | "thinking"; readonly index: number; readonly offset: number; readonly text: string }
+  | { readonly kind: "progress" };
+
+export interface CallOptions {
+  /** Aborts the call; the promise then rejects with `CallAborted`. */
+  readonly signal: AbortSignal;
+  /** The turn's deadline, ms since the epoch: retries and time-outs never reach past it. */
+  readonly deadlineMs: number;
+  /** Called for every piece; must not throw. */
+  readonly onDelta?: (delta: StreamDelta) => void;
+  /** The end user, passed to the provider as an opaque id. */
+  readonly user?: string;
+}
+
+export interface ModelInfo {
+  readonly id: string;
+  readonly maxInputTokens: number;
+  readonly maxOutputTokens: number;
+}
+
+/** Loads stored media (rule V10): answers the exact text that stood in the JSON, base64 for an image. */
+export type LoadMedia = (hash: string) => Promise<string>;
+
+export interface Provider {
+  /** `gen_ai.provider.name`. */
+  readonly name: string;
+  readonly capabilities: Capabilities;
+  /**
+   * Makes one call and waits for the whole answer.
+   * @throws ModelError (`models/errors.ts`), of a kind for every way it can fail; an answer without a stop reason is a failure
+   */
+  generate(request: ModelRequest, options: CallOptions): Promise<ModelResponse>;
+  /** The provider's own count of the request's tokens. @throws ModelError */
+  countTokens(request: ModelRequest, options: CallOptions): Promise<number>;
+  /** The provider's description of a model, or undefined when it knows none of that name. @throws ModelError */
+  modelInfo(id: string, options: CallOptions): Promise<ModelInfo | undefined>;
+}
