@@ -1,0 +1,247 @@
+/**
+ * The tables (architecture section 4). Tables of later work come with it. Every query filters by tenant, directly or through
+ * a session that was found by tenant.
+ */
+import { sql } from "drizzle-orm";
+import {
+  bigint,
+  boolean,
+  customType,
+  index,
+  integer,
+  json,
+  jsonb,
+  numeric,
+  pgTable,
+  primaryKey,
+  text,
+  timestamp,
+  unique,
+  uniqueIndex,
+} from "drizzle-orm/pg-core";
+
+/** JSON kept as the text that it came as. `jsonb` would reorder keys, drop duplicates and refuse NUL escapes (V9). */
+const jsonText = customType<{ data: string; driverData: string }>({ dataType: () => "json" });
+
+/** A set of seq ranges, as PostgreSQL writes it: `{[1,5),[9,12)}`. */
+const seqRanges = customType<{ data: string; driverData: string }>({ dataType: () => "int8multirange" });
+
+const time = (name: string) => timestamp(name, { withTimezone: true, mode: "string" });
+const createdAt = () => time("created_at").notNull().default(sql`hango_now()`);
+
+export const tenants = pgTable("tenants", {
+  id: text("id").primaryKey(),
+  name: text("name").notNull(),
+  status: text("status").$type<"active" | "suspended">().notNull().default("active"),
+  createdAt: createdAt(),
+});
+
+export const apiKeys = pgTable(
+  "api_keys",
+  {
+    id: text("id").primaryKey(),
+    tenantId: text("tenant_id").notNull().references(() => tenants.id),
+    name: text("name").notNull().default(""),
+    /** SHA-256 of the secret, in hex. The secret itself is stored nowhere. */
+    hash: text("hash").notNull(),
+    /** The secret's first characters, by which a person tells keys apart. */
+    prefix: text("prefix").notNull(),
+    scopes: text("scopes").array().$type<("read" | "write" | "content" | "admin")[]>().notNull(),
+    expiresAt: time("expires_at"),
+    revokedAt: time("revoked_at"),
+    createdAt: createdAt(),
+  },
+  (t) => [uniqueIndex("api_keys_hash").on(t.hash), index("api_keys_tenant").on(t.tenantId, t.id)],
+);
+
+export const sessions = pgTable(
+  "sessions",
+  {
+    id: text("id").primaryKey(),
+    tenantId: text("tenant_id").notNull().references(() => tenants.id),
+    /** The caller's own name for the session. */
+    key: text("key"),
+    user: text("user_id"),
+    title: text("title"),
+    model: text("model").notNull(),
+    system: text("system"),
+    tools: jsonb("tools").$type<readonly Record<string, unknown>[]>().notNull().default([]),
+    settings: jsonb("settings").$type<Record<string, unknown>>().notNull().default({}),
+    metadata: jsonb("metadata").$type<Record<string, string>>().notNull().default({}),
+    /** Hash of what the session was created with: a second create with the same key must ask for the same. */
+    createdWith: text("created_with").notNull(),
+    status: text("status").$type<"idle" | "running">().notNull().default("idle"),
+    todos: jsonb("todos").$type<readonly unknown[]>().notNull().default([]),
+    turns: integer("turns").notNull().default(0),
+    inputTokens: bigint("input_tokens", { mode: "number" }).notNull().default(0),
+    outputTokens: bigint("output_tokens", { mode: "number" }).notNull().default(0),
+    cacheReadTokens: bigint("cache_read_tokens", { mode: "number" }).notNull().default(0),
+    cacheWriteTokens: bigint("cache_write_tokens", { mode: "number" }).notNull().default(0),
+    costUsd: numeric("cost_usd", { mode: "number" }).notNull().default(0),
+    /** Prompt size of the newest call, in tokens. */
+    lastInputTokens: integer("last_input_tokens").notNull().default(0),
+    compactions: integer("compactions").notNull().default(0),
+    lastRunId: text("last_run_id"),
+    createdAt: createdAt(),
+    updatedAt: time("updated_at").notNull().default(sql`hango_now()`),
+  },
+  (t) => [
+    unique("sessions_tenant_key").on(t.tenantId, t.key),
+    index("sessions_tenant_id").on(t.tenantId, t.id),
+    index("sessions_tenant_updated").on(t.tenantId, t.updatedAt),
+    index("sessions_tenant_user").on(t.tenantId, t.user, t.id),
+  ],
+);
+
+/** The hot row of a session: what changes within a turn. */
+export const sessionHeads = pgTable("session_heads", {
+  sessionId: text("session_id").primaryKey().references(() => sessions.id, { onDelete: "cascade" }),
+  nextSeq: bigint("next_seq", { mode: "number" }).notNull().default(1),
+  nextEvent: bigint("next_event", { mode: "number" }).notNull().default(1),
+  rewound: seqRanges("rewound").notNull().default("{}"),
+  /** Seq of the assistant row whose tool results are not stored yet; they go to the seq after it, which is reserved (M7). */
+  openBatchSeq: bigint("open_batch_seq", { mode: "number" }),
+  leaseHolder: text("lease_holder"),
+  leaseEpoch: bigint("lease_epoch", { mode: "number" }).notNull().default(0),
+  leaseExpiresAt: time("lease_expires_at"),
+});
+
+/** The log: append-only, the ground truth. A trigger (in the migrations) rejects UPDATE, and DELETE outside an erasure. */
+export const messages = pgTable(
+  "messages",
+  {
+    sessionId: text("session_id").notNull().references(() => sessions.id),
+    seq: bigint("seq", { mode: "number" }).notNull(),
+    id: text("id").notNull(),
+    role: text("role").$type<"user" | "assistant">().notNull(),
+    origin: text("origin").$type<"user" | "event" | "assistant" | "tool" | "injected">().notNull(),
+    content: jsonText("content").notNull(),
+    media: text("media").array().notNull().default([]),
+    calls: text("calls").array().notNull().default([]),
+    tokens: integer("tokens").notNull(),
+    bytes: integer("bytes").notNull(),
+    runId: text("run_id"),
+    createdAt: createdAt(),
+  },
+  (t) => [primaryKey({ columns: [t.sessionId, t.seq] }), uniqueIndex("messages_id").on(t.id)],
+);
+
+/** Input that arrived while a run was on, until the lease holder moves it into the log (M5). */
+export const inputs = pgTable(
+  "inputs",
+  {
+    id: text("id").primaryKey(),
+    sessionId: text("session_id").notNull().references(() => sessions.id, { onDelete: "cascade" }),
+    /** Order of arrival. */
+    position: bigint("position", { mode: "number" }).generatedAlwaysAsIdentity(),
+    origin: text("origin").$type<"user" | "event">().notNull(),
+    content: jsonText("content").notNull(),
+    media: text("media").array().notNull().default([]),
+    tokens: integer("tokens").notNull(),
+    bytes: integer("bytes").notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [index("inputs_session").on(t.sessionId, t.position)],
+);
+
+export const runs = pgTable(
+  "runs",
+  {
+    id: text("id").primaryKey(),
+    tenantId: text("tenant_id").notNull().references(() => tenants.id),
+    sessionId: text("session_id").notNull().references(() => sessions.id),
+    keyId: text("key_id"),
+    status: text("status").$type<"running" | "completed" | "failed">().notNull(),
+    trigger: text("trigger").$type<"api">().notNull(),
+    model: text("model").notNull(),
+    idempotencyKey: text("idempotency_key"),
+    /** SHA-256 of the request that the idempotency key stands for. */
+    requestHash: text("request_hash"),
+    inputSeq: bigint("input_seq", { mode: "number" }),
+    stateJson: jsonb("state_json").$type<Record<string, unknown>>().notNull().default({}),
+    /** Text of the message being written, for a client that attaches in the middle of it. */
+    draft: text("draft"),
+    stopReason: text("stop_reason"),
+    outputText: text("output_text"),
+    steps: integer("steps").notNull().default(0),
+    inputTokens: bigint("input_tokens", { mode: "number" }).notNull().default(0),
+    outputTokens: bigint("output_tokens", { mode: "number" }).notNull().default(0),
+    cacheReadTokens: bigint("cache_read_tokens", { mode: "number" }).notNull().default(0),
+    cacheWriteTokens: bigint("cache_write_tokens", { mode: "number" }).notNull().default(0),
+    costUsd: numeric("cost_usd", { mode: "number" }),
+    error: jsonb("error").$type<{ type: string; code: string; message: string; retryable: boolean }>(),
+    /** Round trips to the database and time not spent waiting for the provider, as the Worker counted them. */
+    dbRoundTrips: integer("db_round_trips"),
+    overheadMs: integer("overhead_ms"),
+    attempts: integer("attempts").notNull().default(1),
+    createdAt: createdAt(),
+    finishedAt: time("finished_at"),
+  },
+  (t) => [
+    unique("runs_idempotency").on(t.tenantId, t.idempotencyKey),
+    index("runs_session").on(t.sessionId, t.id),
+    index("runs_tenant").on(t.tenantId, t.id),
+    index("runs_unfinished").on(t.sessionId).where(sql`status = 'running'`),
+  ],
+);
+
+/** The durable events of a session's runs, numbered per session, for attaching to a stream. */
+export const runEvents = pgTable(
+  "run_events",
+  {
+    sessionId: text("session_id").notNull().references(() => sessions.id),
+    n: bigint("n", { mode: "number" }).notNull(),
+    runId: text("run_id").notNull(),
+    type: text("type").notNull(),
+    data: jsonText("data").notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [primaryKey({ columns: [t.sessionId, t.n] }), index("run_events_run").on(t.runId, t.n)],
+);
+
+/** One row per provider call. */
+export const usageRecords = pgTable(
+  "usage_records",
+  {
+    id: text("id").primaryKey(),
+    tenantId: text("tenant_id").notNull(),
+    sessionId: text("session_id").notNull(),
+    runId: text("run_id"),
+    keyId: text("key_id"),
+    user: text("user_id"),
+    purpose: text("purpose").$type<"turn">().notNull(),
+    model: text("model").notNull(),
+    inputTokens: integer("input_tokens").notNull(),
+    outputTokens: integer("output_tokens").notNull(),
+    cacheReadTokens: integer("cache_read_tokens").notNull(),
+    cacheWriteTokens: integer("cache_write_tokens").notNull(),
+    /** List price; null for a model without one. */
+    costUsd: numeric("cost_usd", { mode: "number" }),
+    createdAt: createdAt(),
+  },
+  (t) => [index("usage_tenant_time").on(t.tenantId, t.createdAt), index("usage_session").on(t.sessionId)],
+);
+
+/** What a repeated POST is answered with, for 24 hours. Turns keep theirs in `runs`. */
+export const idempotencyKeys = pgTable(
+  "idempotency_keys",
+  {
+    tenantId: text("tenant_id").notNull(),
+    key: text("key").notNull(),
+    requestHash: text("request_hash").notNull(),
+    /** Id of what the first request made. */
+    resourceId: text("resource_id").notNull(),
+    /** The first answer's body, where it is not the resource itself. */
+    response: text("response"),
+    createdAt: createdAt(),
+  },
+  (t) => [primaryKey({ columns: [t.tenantId, t.key] }), index("idempotency_created").on(t.createdAt)],
+);
+
+/** Sessions whose rows are gone and whose objects in R2 are still to be deleted. */
+export const erasures = pgTable("erasures", {
+  sessionId: text("session_id").primaryKey(),
+  tenantId: text("tenant_id").notNull(),
+  done: boolean("done").notNull().default(false),
+  createdAt: createdAt(),
+});
