@@ -61,6 +61,7 @@ CREATE TABLE "run_events" (
 	"run_id" text NOT NULL,
 	"type" text NOT NULL,
 	"data" json NOT NULL,
+	"message_seq" bigint,
 	"created_at" timestamp with time zone DEFAULT hango_now() NOT NULL,
 	CONSTRAINT "run_events_session_id_n_pk" PRIMARY KEY("session_id","n")
 );
@@ -118,7 +119,6 @@ CREATE TABLE "sessions" (
 	"settings" jsonb DEFAULT '{}'::jsonb NOT NULL,
 	"metadata" jsonb DEFAULT '{}'::jsonb NOT NULL,
 	"created_with" text NOT NULL,
-	"status" text DEFAULT 'idle' NOT NULL,
 	"todos" jsonb DEFAULT '[]'::jsonb NOT NULL,
 	"turns" integer DEFAULT 0 NOT NULL,
 	"input_tokens" bigint DEFAULT 0 NOT NULL,

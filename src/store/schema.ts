@@ -9,7 +9,6 @@ import {
   customType,
   index,
   integer,
-  json,
   jsonb,
   numeric,
   pgTable,
@@ -40,7 +39,9 @@ export const apiKeys = pgTable(
   "api_keys",
   {
     id: text("id").primaryKey(),
-    tenantId: text("tenant_id").notNull().references(() => tenants.id),
+    tenantId: text("tenant_id")
+      .notNull()
+      .references(() => tenants.id),
     name: text("name").notNull().default(""),
     /** SHA-256 of the secret, in hex. The secret itself is stored nowhere. */
     hash: text("hash").notNull(),
@@ -58,7 +59,9 @@ export const sessions = pgTable(
   "sessions",
   {
     id: text("id").primaryKey(),
-    tenantId: text("tenant_id").notNull().references(() => tenants.id),
+    tenantId: text("tenant_id")
+      .notNull()
+      .references(() => tenants.id),
     /** The caller's own name for the session. */
     key: text("key"),
     user: text("user_id"),
@@ -70,7 +73,6 @@ export const sessions = pgTable(
     metadata: jsonb("metadata").$type<Record<string, string>>().notNull().default({}),
     /** Hash of what the session was created with: a second create with the same key must ask for the same. */
     createdWith: text("created_with").notNull(),
-    status: text("status").$type<"idle" | "running">().notNull().default("idle"),
     todos: jsonb("todos").$type<readonly unknown[]>().notNull().default([]),
     turns: integer("turns").notNull().default(0),
     inputTokens: bigint("input_tokens", { mode: "number" }).notNull().default(0),
@@ -95,7 +97,9 @@ export const sessions = pgTable(
 
 /** The hot row of a session: what changes within a turn. */
 export const sessionHeads = pgTable("session_heads", {
-  sessionId: text("session_id").primaryKey().references(() => sessions.id, { onDelete: "cascade" }),
+  sessionId: text("session_id")
+    .primaryKey()
+    .references(() => sessions.id, { onDelete: "cascade" }),
   nextSeq: bigint("next_seq", { mode: "number" }).notNull().default(1),
   nextEvent: bigint("next_event", { mode: "number" }).notNull().default(1),
   rewound: seqRanges("rewound").notNull().default("{}"),
@@ -110,7 +114,9 @@ export const sessionHeads = pgTable("session_heads", {
 export const messages = pgTable(
   "messages",
   {
-    sessionId: text("session_id").notNull().references(() => sessions.id),
+    sessionId: text("session_id")
+      .notNull()
+      .references(() => sessions.id),
     seq: bigint("seq", { mode: "number" }).notNull(),
     id: text("id").notNull(),
     role: text("role").$type<"user" | "assistant">().notNull(),
@@ -131,7 +137,9 @@ export const inputs = pgTable(
   "inputs",
   {
     id: text("id").primaryKey(),
-    sessionId: text("session_id").notNull().references(() => sessions.id, { onDelete: "cascade" }),
+    sessionId: text("session_id")
+      .notNull()
+      .references(() => sessions.id, { onDelete: "cascade" }),
     /** Order of arrival. */
     position: bigint("position", { mode: "number" }).generatedAlwaysAsIdentity(),
     origin: text("origin").$type<"user" | "event">().notNull(),
@@ -148,8 +156,12 @@ export const runs = pgTable(
   "runs",
   {
     id: text("id").primaryKey(),
-    tenantId: text("tenant_id").notNull().references(() => tenants.id),
-    sessionId: text("session_id").notNull().references(() => sessions.id),
+    tenantId: text("tenant_id")
+      .notNull()
+      .references(() => tenants.id),
+    sessionId: text("session_id")
+      .notNull()
+      .references(() => sessions.id),
     keyId: text("key_id"),
     status: text("status").$type<"running" | "completed" | "failed">().notNull(),
     trigger: text("trigger").$type<"api">().notNull(),
@@ -189,11 +201,16 @@ export const runs = pgTable(
 export const runEvents = pgTable(
   "run_events",
   {
-    sessionId: text("session_id").notNull().references(() => sessions.id),
+    sessionId: text("session_id")
+      .notNull()
+      .references(() => sessions.id),
     n: bigint("n", { mode: "number" }).notNull(),
     runId: text("run_id").notNull(),
     type: text("type").notNull(),
+    /** What is particular to the event; the envelope (session, run, time) comes from the columns. */
     data: jsonText("data").notNull(),
+    /** The row that the event is about, whose content a reader joins instead of finding a second copy here. */
+    messageSeq: bigint("message_seq", { mode: "number" }),
     createdAt: createdAt(),
   },
   (t) => [primaryKey({ columns: [t.sessionId, t.n] }), index("run_events_run").on(t.runId, t.n)],

@@ -1,0 +1,167 @@
+/**
+ * `turns/begin` in one round trip, authentication included (architecture section 2). Each statement is tied to the one before
+ * through the database, not through the Worker, so the batch may be sent again when its answer was lost.
+ */
+import { type SQL, sql } from "drizzle-orm";
+import type { KeyId, RunId, SessionId, TenantId } from "../protocol/ids.ts";
+import type { LogRow, NewRow } from "../protocol/messages.ts";
+import type { Db, Row } from "./db.ts";
+import { type Lease, leaseExpiry } from "./lease.ts";
+import { flag, LOG_COLUMNS, logRow, number, numberOrNull, text, textOrNull } from "./rows.ts";
+
+/** How a caller names a session: our id, or their own key. */
+export type SessionRef = { readonly id: string } | { readonly key: string };
+
+export interface BeginTurn {
+  /** SHA-256 of the API key's secret. */
+  readonly keyHash: string;
+  readonly session: SessionRef;
+  readonly runId: RunId;
+  readonly idempotencyKey: string | null;
+  readonly requestHash: string;
+  readonly input: NewRow;
+}
+
+/** A session as a run sees it: its settings, and everything that its next request is made of. */
+export interface LoadedSession {
+  readonly lease: Lease;
+  readonly tenantId: TenantId;
+  readonly keyId: KeyId;
+  readonly sessionId: SessionId;
+  readonly user: string | null;
+  readonly model: string;
+  readonly system: string | null;
+  readonly tools: readonly Readonly<Record<string, unknown>>[];
+  readonly settings: Readonly<Record<string, unknown>>;
+  readonly todos: readonly unknown[];
+  readonly rows: readonly LogRow[];
+  readonly nextSeq: number;
+  readonly nextEvent: number;
+  /** Seq of an assistant row whose results a dead run never stored; they belong at the seq after it (M7). */
+  readonly openBatchSeq: number | null;
+}
+
+export type BeginOutcome =
+  | { readonly kind: "started"; readonly session: LoadedSession }
+  | { readonly kind: "unauthenticated" }
+  | { readonly kind: "forbidden"; readonly reason: "scope" | "tenant_suspended" }
+  | { readonly kind: "session_not_found" }
+  | { readonly kind: "busy"; readonly runId: RunId; readonly retryAfterSeconds: number }
+  /** The idempotency key was used before: by the same request (then `runId` is its run), or by another. */
+  | { readonly kind: "replay"; readonly runId: RunId; readonly tenantId: TenantId; readonly sameRequest: boolean };
+
+/** SQL: the session, found through the key that asks for it, so that no statement can reach another tenant's. */
+const scope = (turn: BeginTurn): SQL => {
+  const named = "id" in turn.session ? sql`s.id = ${turn.session.id}` : sql`s.key = ${turn.session.key}`;
+  return sql`api_keys k
+    join tenants t on t.id = k.tenant_id and t.status = 'active'
+    join sessions s on s.tenant_id = k.tenant_id and ${named}
+    join session_heads h on h.session_id = s.id
+    where k.hash = ${turn.keyHash} and k.revoked_at is null and (k.expires_at is null or k.expires_at > hango_now())
+      and 'write' = any(k.scopes)`;
+};
+
+/** Two event numbers are reserved by every begin: the end of a run found dead, and the start of the new one. */
+const RESERVED_EVENTS = 2;
+
+const statements = (turn: BeginTurn): readonly SQL[] => {
+  const { runId, input, idempotencyKey } = turn;
+  const from = scope(turn);
+  const mine = sql`h.lease_holder = ${runId}`;
+  const named = "id" in turn.session ? sql`s.id = ${turn.session.id}` : sql`s.key = ${turn.session.key}`;
+  return [
+    sql`with found as (select s.id, s.tenant_id from ${from})
+      update session_heads h set lease_holder = ${runId}, lease_epoch = h.lease_epoch + 1, lease_expires_at = ${leaseExpiry},
+        next_seq = h.next_seq + 1, next_event = h.next_event + ${RESERVED_EVENTS}
+      from found where h.session_id = found.id and (h.lease_holder is null or h.lease_expires_at <= hango_now())
+        and not exists (select 1 from runs r where r.id = ${runId} or (r.tenant_id = found.tenant_id and r.idempotency_key = ${idempotencyKey}))`,
+    sql`insert into runs (id, tenant_id, session_id, key_id, status, trigger, model, idempotency_key, request_hash, input_seq)
+      select ${runId}, s.tenant_id, s.id, k.id, 'running', 'api', s.model, ${idempotencyKey}, ${turn.requestHash}, h.next_seq - 1
+      from ${from} and ${mine} on conflict do nothing`,
+    sql`insert into messages (session_id, seq, id, role, origin, content, media, calls, tokens, bytes, run_id)
+      select r.session_id, r.input_seq, ${input.id}, ${input.role}, ${input.origin}, ${input.content}::json,
+        ${sql.param([...input.media])}::text[], ${sql.param([...input.calls])}::text[], ${input.tokens}::int, ${input.bytes}::int, r.id
+      from runs r where r.id = ${runId} and exists (select 1 from ${from} and ${mine}) on conflict (id) do nothing`,
+    sql`update session_heads h set lease_holder = null, lease_expires_at = null, next_seq = h.next_seq - 1
+      where ${mine} and h.session_id in (select s.id from ${from}) and not exists (select 1 from runs r where r.id = ${runId})`,
+    sql`with dead as (
+        update runs r set status = 'failed', finished_at = hango_now(), draft = null, error = ${JSON.stringify(INTERRUPTED)}::jsonb
+        from session_heads h where ${mine} and h.session_id in (select s.id from ${from})
+          and r.session_id = h.session_id and r.status = 'running' and r.id <> ${runId}
+        returning r.session_id, r.id, h.next_event)
+      insert into run_events (session_id, n, run_id, type, data)
+      select dead.session_id, dead.next_event - 2, dead.id, 'run.failed', ${JSON.stringify({ error: INTERRUPTED })}::json from dead
+      on conflict do nothing`,
+    sql`insert into run_events (session_id, n, run_id, type, data, message_seq)
+      select h.session_id, h.next_event - 1, ${runId}, 'run.started', '{}', h.next_seq - 1
+      from session_heads h where ${mine} and h.session_id in (select s.id from ${from}) on conflict do nothing`,
+    sql`select k.id as key_id, k.tenant_id, 'write' = any(k.scopes) as may_write, t.status = 'active' as active,
+        s.id as session_id, s.user_id, s.model, s.system, s.tools::text as tools, s.settings::text as settings, s.todos::text as todos,
+        h.lease_holder, h.lease_epoch, h.next_seq, h.next_event, h.open_batch_seq,
+        greatest(1, ceil(extract(epoch from h.lease_expires_at - hango_now())))::int as retry_after,
+        r.id as run_id, r.request_hash
+      from api_keys k join tenants t on t.id = k.tenant_id
+        left join sessions s on s.tenant_id = k.tenant_id and ${named}
+        left join session_heads h on h.session_id = s.id
+        left join runs r on r.tenant_id = k.tenant_id and (r.id = ${runId} or r.idempotency_key = ${idempotencyKey})
+      where k.hash = ${turn.keyHash} and k.revoked_at is null and (k.expires_at is null or k.expires_at > hango_now())`,
+    sql`select ${sql.raw(LOG_COLUMNS)} from session_heads h join messages m on m.session_id = h.session_id
+      where ${mine} and h.session_id in (select s.id from ${from}) and not h.rewound @> m.seq
+        and exists (select 1 from runs r where r.id = ${runId}) order by m.seq`,
+  ];
+};
+
+/** What a run that stopped answering is recorded with when the next one takes its session over. */
+const INTERRUPTED = {
+  type: "api_error",
+  code: "run_interrupted",
+  message: "The run stopped before it was finished; a later turn took the session over.",
+  retryable: true,
+};
+
+const read = (turn: BeginTurn, head: Row | undefined, log: readonly Row[]): BeginOutcome => {
+  if (head === undefined) return { kind: "unauthenticated" };
+  if (!flag(head, "active")) return { kind: "forbidden", reason: "tenant_suspended" };
+  if (!flag(head, "may_write")) return { kind: "forbidden", reason: "scope" };
+  const tenantId = text(head, "tenant_id") as TenantId;
+  const sessionId = textOrNull(head, "session_id") as SessionId | null;
+  const runId = textOrNull(head, "run_id") as RunId | null;
+  const holder = textOrNull(head, "lease_holder") as RunId | null;
+  if (sessionId === null) return { kind: "session_not_found" };
+  if (runId !== null && runId !== turn.runId) {
+    return { kind: "replay", runId, tenantId, sameRequest: text(head, "request_hash") === turn.requestHash };
+  }
+  if (runId === null || holder !== turn.runId) {
+    // No holder: the session was released between our attempt and our look at it. The caller may come back at once.
+    if (holder === null) return { kind: "busy", runId: turn.runId, retryAfterSeconds: 1 };
+    return { kind: "busy", runId: holder, retryAfterSeconds: Math.min(number(head, "retry_after"), 10) };
+  }
+  return {
+    kind: "started",
+    session: {
+      lease: { sessionId, holder: turn.runId, epoch: number(head, "lease_epoch") },
+      tenantId,
+      keyId: text(head, "key_id") as KeyId,
+      sessionId,
+      user: textOrNull(head, "user_id"),
+      model: text(head, "model"),
+      system: textOrNull(head, "system"),
+      tools: JSON.parse(text(head, "tools")),
+      settings: JSON.parse(text(head, "settings")),
+      todos: JSON.parse(text(head, "todos")),
+      rows: log.map(logRow),
+      nextSeq: number(head, "next_seq"),
+      nextEvent: number(head, "next_event"),
+      openBatchSeq: numberOrNull(head, "open_batch_seq"),
+    },
+  };
+};
+
+/**
+ * Authenticates, takes the session's lease, records the run and its input, and loads what the run needs.
+ * @throws StoreUnavailable
+ */
+export const beginTurn = async (db: Db, turn: BeginTurn): Promise<BeginOutcome> => {
+  const results = await db.batch(statements(turn), { name: "begin", repeatable: true });
+  return read(turn, results.at(-2)?.[0], results.at(-1) ?? []);
+};

@@ -1,0 +1,99 @@
+/** The end of a turn, in one round trip. */
+import { sql } from "drizzle-orm";
+import type { Seq } from "../protocol/ids.ts";
+import type { LogRow } from "../protocol/messages.ts";
+import type { Db } from "./db.ts";
+import { leaseHeld } from "./lease.ts";
+import { flag, logRow, number } from "./rows.ts";
+import {
+  insertEvents,
+  insertMessage,
+  insertUsage,
+  moveInputs,
+  type PlacedRow,
+  type RunIdentity,
+  type RunTotals,
+  requireHeld,
+  type StepRecord,
+  selectFrom,
+  touchLease,
+  updateTotals,
+} from "./statements.ts";
+
+export interface RunError {
+  readonly type: string;
+  readonly code: string;
+  readonly message: string;
+  readonly retryable: boolean;
+}
+
+export interface FinishTurn {
+  readonly status: "completed" | "failed";
+  readonly stopReason: string | null;
+  readonly outputText: string | null;
+  readonly error: RunError | null;
+  /** The last assistant message, when there is one. */
+  readonly message: PlacedRow | null;
+  /** The first seq after all rows known to the run, `message` included. */
+  readonly base: Seq;
+  readonly totals: RunTotals;
+  /** Prompt size of the run's newest call, in tokens; null when none was answered. */
+  readonly lastInputTokens: number | null;
+  readonly todos: readonly unknown[];
+  /** Round trips of the turn, this one included. */
+  readonly dbRoundTrips: number;
+  readonly overheadMs: number;
+  /** Events that belong to the message: stored whether or not the run ends here. */
+  readonly record: StepRecord;
+  /** Events that say that the run ended, numbered after those of `record`. */
+  readonly closing: StepRecord;
+}
+
+export type FinishOutcome =
+  | { readonly kind: "finished" }
+  /** Input had been waiting and is now in the log after the message: the run is not over. */
+  | { readonly kind: "more_input"; readonly moved: readonly LogRow[]; readonly nextSeq: number };
+
+/**
+ * Closes a turn: the last message, the run, the session's counters (the one update of `sessions`), and the lease. A completed turn
+ * with input waiting is not closed: the input is moved into the log and the caller goes on (M5). A failed one is closed either way.
+ * @throws LeaseLost, StoreUnavailable
+ */
+export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn): Promise<FinishOutcome> => {
+  const { totals, closing } = finish;
+  const nothingMoved = sql`not exists (select 1 from messages m where m.session_id = h.session_id and m.seq >= ${finish.base})`;
+  const closes = finish.status === "failed" ? sql`true` : nothingMoved;
+  const results = await db.batch(
+    [
+      touchLease(run, sql`next_seq = ${finish.base}, next_event = ${closing.nextEvent}`),
+      ...(finish.message === null ? [] : [insertMessage(run, finish.message)]),
+      ...insertUsage(run, finish.record.usage),
+      ...insertEvents(run, finish.record.events),
+      ...moveInputs(run, finish.base),
+      updateTotals(run, totals),
+      sql`update sessions s set turns = s.turns + 1, input_tokens = s.input_tokens + ${totals.usage.inputTokens}::bigint,
+          output_tokens = s.output_tokens + ${totals.usage.outputTokens}::bigint,
+          cache_read_tokens = s.cache_read_tokens + ${totals.usage.cacheReadTokens}::bigint,
+          cache_write_tokens = s.cache_write_tokens + ${totals.usage.cacheWriteTokens}::bigint,
+          cost_usd = s.cost_usd + coalesce(${totals.costUsd}::numeric, 0),
+          last_input_tokens = coalesce(${finish.lastInputTokens}::int, s.last_input_tokens),
+          todos = ${JSON.stringify(finish.todos)}::jsonb, last_run_id = ${run.lease.holder}, updated_at = hango_now()
+        from session_heads h where s.id = h.session_id and ${leaseHeld(run.lease)} and ${closes}`,
+      sql`update runs r set status = ${finish.status}, stop_reason = ${finish.stopReason}, output_text = ${finish.outputText},
+          error = ${finish.error === null ? null : JSON.stringify(finish.error)}::jsonb, finished_at = hango_now(),
+          db_round_trips = ${finish.dbRoundTrips}::int, overhead_ms = ${finish.overheadMs}::int
+        from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)} and ${closes}`,
+      ...insertEvents(run, closing.events, closes),
+      sql`update session_heads h set lease_holder = null, lease_expires_at = null where ${leaseHeld(run.lease)} and ${closes}`,
+      sql`select r.db_round_trips is not null as closed, (${leaseHeld(run.lease)}) as held, h.next_seq
+        from runs r join session_heads h on h.session_id = r.session_id where r.id = ${run.lease.holder}`,
+      selectFrom(run, finish.base),
+    ],
+    { name: "finish", repeatable: true },
+  );
+  const state = results.at(-2)?.[0];
+  // Only a run's own finish counts its round trips; a run that was found dead and closed by another has none.
+  if (state !== undefined && flag(state, "closed")) return { kind: "finished" };
+  const head = requireHeld(state);
+  return { kind: "more_input", moved: (results.at(-1) ?? []).map(logRow), nextSeq: number(head, "next_seq") };
+};

@@ -1,0 +1,124 @@
+/**
+ * The statements that a run's writes are made of. Each repeats the lease, ids are chosen by the Worker and conflicts on them are
+ * passed over, so a batch that is sent twice stores nothing twice (M2, M3).
+ */
+import { type SQL, sql } from "drizzle-orm";
+import type { KeyId, Seq, SessionId, TenantId, UsageId } from "../protocol/ids.ts";
+import type { NewRow, Usage } from "../protocol/messages.ts";
+import type { Row } from "./db.ts";
+import { LeaseLost } from "./errors.ts";
+import { type Lease, leaseExpiry, leaseHeld } from "./lease.ts";
+import { flag, LOG_COLUMNS } from "./rows.ts";
+
+/** A durable event, its number chosen by the lease holder, the only writer of its session's events. */
+export interface NewEvent {
+  readonly n: number;
+  readonly type: string;
+  /** JSON text of an object. */
+  readonly data: string;
+  readonly messageSeq: Seq | null;
+}
+
+export interface NewUsage {
+  readonly id: UsageId;
+  readonly purpose: "turn";
+  readonly model: string;
+  readonly usage: Usage;
+  readonly costUsd: number | null;
+}
+
+/** What a run has used, over all its calls. */
+export interface RunTotals {
+  readonly steps: number;
+  readonly usage: Usage;
+  readonly costUsd: number | null;
+}
+
+/** Who the rows are written for. */
+export interface RunIdentity {
+  readonly lease: Lease;
+  readonly tenantId: TenantId;
+  readonly sessionId: SessionId;
+  readonly keyId: KeyId;
+  readonly user: string | null;
+}
+
+/** Everything a step may store besides its message. */
+export interface StepRecord {
+  readonly events: readonly NewEvent[];
+  readonly usage: readonly NewUsage[];
+  readonly nextEvent: number;
+}
+
+export interface PlacedRow {
+  readonly row: NewRow;
+  readonly seq: Seq;
+}
+
+export const touchLease = (run: RunIdentity, changes: SQL): SQL =>
+  sql`update session_heads h set lease_expires_at = ${leaseExpiry}, ${changes} where ${leaseHeld(run.lease)}`;
+
+export const insertMessage = (run: RunIdentity, { row, seq }: PlacedRow): SQL =>
+  sql`insert into messages (session_id, seq, id, role, origin, content, media, calls, tokens, bytes, run_id)
+    select h.session_id, ${seq}, ${row.id}, ${row.role}, ${row.origin}, ${row.content}::json, ${sql.param([...row.media])}::text[],
+      ${sql.param([...row.calls])}::text[], ${row.tokens}::int, ${row.bytes}::int, ${row.runId}
+    from session_heads h where ${leaseHeld(run.lease)} on conflict (id) do nothing`;
+
+export const insertEvents = (
+  run: RunIdentity,
+  events: readonly NewEvent[],
+  condition: SQL = sql`true`,
+): readonly SQL[] =>
+  events.length === 0
+    ? []
+    : [
+        sql`insert into run_events (session_id, n, run_id, type, data, message_seq)
+    select h.session_id, e.n, ${run.lease.holder}, e.type, e.data::json, e.message_seq
+    from session_heads h, (values ${sql.join(
+      events.map(
+        (event) => sql`(${event.n}::bigint, ${event.type}::text, ${event.data}::text, ${event.messageSeq}::bigint)`,
+      ),
+      sql`, `,
+    )}) as e (n, type, data, message_seq) where ${leaseHeld(run.lease)} and ${condition} on conflict do nothing`,
+      ];
+
+export const insertUsage = (run: RunIdentity, records: readonly NewUsage[]): readonly SQL[] =>
+  records.map(
+    ({ id, purpose, model, usage, costUsd }) =>
+      sql`insert into usage_records (id, tenant_id, session_id, run_id, key_id, user_id, purpose, model,
+      input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd)
+    select ${id}, ${run.tenantId}, h.session_id, ${run.lease.holder}, ${run.keyId}, ${run.user}, ${purpose}, ${model},
+      ${usage.inputTokens}::int, ${usage.outputTokens}::int, ${usage.cacheReadTokens}::int, ${usage.cacheWriteTokens}::int, ${costUsd}::numeric
+    from session_heads h where ${leaseHeld(run.lease)} on conflict (id) do nothing`,
+  );
+
+const setTotals = (totals: RunTotals): SQL =>
+  sql`steps = ${totals.steps}::int, input_tokens = ${totals.usage.inputTokens}::bigint, output_tokens = ${totals.usage.outputTokens}::bigint,
+    cache_read_tokens = ${totals.usage.cacheReadTokens}::bigint, cache_write_tokens = ${totals.usage.cacheWriteTokens}::bigint,
+    cost_usd = ${totals.costUsd}::numeric, draft = null`;
+
+export const updateTotals = (run: RunIdentity, totals: RunTotals): SQL =>
+  sql`update runs r set ${setTotals(totals)} from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)}`;
+
+/** Moves what waits in `inputs` into the log, in order of arrival, from `base` on; then the head counts on from the last row (M5). */
+export const moveInputs = (run: RunIdentity, base: Seq): readonly SQL[] => [
+  sql`with moved as (
+      delete from inputs i using session_heads h where i.session_id = h.session_id and ${leaseHeld(run.lease)}
+      returning i.session_id, i.id, i.origin, i.content, i.media, i.tokens, i.bytes, i.position)
+    insert into messages (session_id, seq, id, role, origin, content, media, tokens, bytes, run_id)
+    select session_id, ${base}::bigint - 1 + row_number() over (order by position), id, 'user', origin, content, media, tokens, bytes, ${run.lease.holder}
+    from moved on conflict (id) do nothing`,
+  sql`update session_heads h set next_seq = greatest(h.next_seq, (select max(m.seq) + 1 from messages m where m.session_id = h.session_id))
+    where ${leaseHeld(run.lease)}`,
+];
+
+export const selectHeld = (run: RunIdentity): SQL =>
+  sql`select ${leaseHeld(run.lease)} as held, h.next_seq from session_heads h where h.session_id = ${run.sessionId}`;
+
+export const selectFrom = (run: RunIdentity, base: Seq): SQL =>
+  sql`select ${sql.raw(LOG_COLUMNS)} from messages m where m.session_id = ${run.sessionId} and m.seq >= ${base} order by m.seq`;
+
+export const requireHeld = (row: Row | undefined): Row => {
+  if (row === undefined || !flag(row, "held")) throw new LeaseLost();
+  return row;
+};

@@ -1,0 +1,103 @@
+/** What a run writes between its begin and its finish: one round trip a step. */
+import { sql } from "drizzle-orm";
+import type { Seq } from "../protocol/ids.ts";
+import type { LogRow } from "../protocol/messages.ts";
+import type { Db } from "./db.ts";
+import { LEASE_SECONDS, leaseExpiry, leaseHeld, RENEWAL_SECONDS } from "./lease.ts";
+import { logRow, number } from "./rows.ts";
+import {
+  insertEvents,
+  insertMessage,
+  insertUsage,
+  moveInputs,
+  type PlacedRow,
+  type RunIdentity,
+  type RunTotals,
+  requireHeld,
+  type StepRecord,
+  selectFrom,
+  selectHeld,
+  touchLease,
+  updateTotals,
+} from "./statements.ts";
+
+/**
+ * Stores an assistant message before any of its tools runs. When it has calls, the seq after it is reserved for their results.
+ * @throws LeaseLost, StoreUnavailable
+ */
+export const storeAssistant = async (
+  db: Db,
+  run: RunIdentity,
+  message: PlacedRow,
+  totals: RunTotals,
+  record: StepRecord,
+): Promise<void> => {
+  const open = message.row.calls.length > 0;
+  const nextSeq = message.seq + (open ? 2 : 1);
+  const results = await db.batch(
+    [
+      touchLease(
+        run,
+        sql`next_seq = ${nextSeq}, open_batch_seq = ${open ? message.seq : null}, next_event = ${record.nextEvent}`,
+      ),
+      insertMessage(run, message),
+      ...insertUsage(run, record.usage),
+      ...insertEvents(run, record.events),
+      updateTotals(run, totals),
+      selectHeld(run),
+    ],
+    { name: "store assistant", repeatable: true },
+  );
+  requireHeld(results.at(-1)?.[0]);
+};
+
+export interface AfterResults {
+  /** Input that had been waiting, now in the log. */
+  readonly moved: readonly LogRow[];
+  readonly nextSeq: number;
+}
+
+/**
+ * Stores the results of a batch at the seq reserved for them, and moves waiting input in after everything that is in the log.
+ * @param base the first seq after all rows known to the run
+ * @throws LeaseLost, StoreUnavailable
+ */
+export const storeResults = async (
+  db: Db,
+  run: RunIdentity,
+  results: PlacedRow,
+  base: Seq,
+  record: StepRecord,
+): Promise<AfterResults> => {
+  const answers = await db.batch(
+    [
+      touchLease(run, sql`open_batch_seq = null, next_event = ${record.nextEvent}`),
+      insertMessage(run, results),
+      ...insertEvents(run, record.events),
+      ...moveInputs(run, base),
+      selectHeld(run),
+      selectFrom(run, base),
+    ],
+    { name: "store results", repeatable: true },
+  );
+  const head = requireHeld(answers.at(-2)?.[0]);
+  return { moved: (answers.at(-1) ?? []).map(logRow), nextSeq: number(head, "next_seq") };
+};
+
+/**
+ * Keeps a long call's session and shows how far it is: stores the text so far, for clients that attach in the middle, and renews
+ * the lease when it is due. Counted apart.
+ * @throws LeaseLost, StoreUnavailable
+ */
+export const storeProgress = async (db: Db, run: RunIdentity, draft: string): Promise<void> => {
+  const due = sql`h.lease_expires_at < hango_now() + make_interval(secs => ${sql.raw(String(LEASE_SECONDS - RENEWAL_SECONDS))})`;
+  const results = await db.batch(
+    [
+      sql`update session_heads h set lease_expires_at = ${leaseExpiry} where ${leaseHeld(run.lease)} and ${due}`,
+      sql`update runs r set draft = ${draft} from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)}`,
+      selectHeld(run),
+    ],
+    { name: "store progress", repeatable: true, apart: true },
+  );
+  requireHeld(results.at(-1)?.[0]);
+};
