@@ -1,0 +1,303 @@
+/**
+ * Every variable and binding of the Worker: read once, checked, defaulted and described here. `docs/configuration.md` is
+ * generated from these descriptions, so they are written for whoever deploys hango.
+ */
+import { z } from "zod";
+import { problemOf, readers, unknownVariables, type VariableMeta, variable } from "./protocol/variables.ts";
+
+const { text, wholeNumber, truth, oneOf, url, headerList } = readers;
+
+/** 32 MB, the Messages API's own limit for a request (V10). */
+const REQUEST_HARD_LIMIT_BYTES = 32_000_000;
+
+const tokenLimit = z.int().positive();
+const modelProfilesSchema = z.record(
+  z.string().min(1),
+  z.strictObject({ max_input_tokens: tokenLimit, max_output_tokens: tokenLimit.optional() }),
+);
+
+/** What a model takes and gives at most, in tokens, where the deployer knows better than the built-in table. */
+export interface ModelLimits {
+  readonly maxInputTokens: number;
+  readonly maxOutputTokens?: number;
+}
+
+/** By model name. A map, because names come from callers and an object would answer to "constructor". */
+export type ModelProfiles = ReadonlyMap<string, ModelLimits>;
+
+/**
+ * Reads `HANGO_MODEL_PROFILES`: `{"model": {"max_input_tokens": n, "max_output_tokens": n}}`.
+ * @returns the profiles, or undefined when the text is not JSON of that shape with positive whole numbers
+ */
+export const parseModelProfiles = (json: string): ModelProfiles | undefined => {
+  let given: unknown;
+  try {
+    given = JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+  const parsed = modelProfilesSchema.safeParse(given);
+  if (!parsed.success) return undefined;
+  return new Map(
+    Object.entries(parsed.data).map(([model, limits]): [string, ModelLimits] => [
+      model,
+      limits.max_output_tokens === undefined
+        ? { maxInputTokens: limits.max_input_tokens }
+        : { maxInputTokens: limits.max_input_tokens, maxOutputTokens: limits.max_output_tokens },
+    ]),
+  );
+};
+
+/** A binding is an object with the methods that hango calls; what it is beyond that, only the platform knows. */
+const binding = <T>(meta: Omit<VariableMeta, "kind">, methods: readonly string[], required: boolean) =>
+  z
+    .unknown()
+    .transform((given, context): T => {
+      if (given === undefined && !required) return undefined as T;
+      if (
+        typeof given === "object" &&
+        given !== null &&
+        methods.every((name) => typeof Reflect.get(given, name) === "function")
+      )
+        return given as T;
+      const what = given === undefined ? "not bound" : `got a ${given === null ? "null" : typeof given} that is none`;
+      context.addIssue({ code: "custom", message: `${what}; required: ${meta.allowed}` });
+      return z.NEVER;
+    })
+    .meta({ ...meta, kind: "binding", required });
+
+/** The schema. Its order is the order of `docs/configuration.md`. */
+export const variables = {
+  DATABASE_URL: variable.required(
+    {
+      description:
+        "The Postgres database. With Neon, the pooled host (`-pooler`): the Worker speaks Neon's SQL over HTTP.",
+      allowed: "a postgres:// URL with a host and a database",
+      secret: true,
+    },
+    (given) => {
+      const parsed = url(["postgres:", "postgresql:"])(given);
+      return parsed !== undefined && new URL(parsed).pathname.length > 1 ? parsed : undefined;
+    },
+  ),
+  ANTHROPIC_API_KEY: variable.required(
+    { description: "Key for the Messages API.", allowed: "a key without white space", secret: true },
+    text(/^\S+$/),
+  ),
+  ANTHROPIC_BASE_URL: variable.defaulted(
+    {
+      description: "Where the Messages API is spoken: Anthropic, a gateway, or any server that speaks it.",
+      allowed: "an http:// or https:// URL",
+      default: "https://api.anthropic.com",
+    },
+    url(["https:", "http:"]),
+  ),
+  HANGO_ADMIN_KEY: variable.required(
+    {
+      description:
+        "The first key: makes tenants and keys. Sent as a bearer token like any other, compared in constant time.",
+      allowed: "at least 24 characters without white space",
+      secret: true,
+    },
+    text(/^\S{24,}$/),
+  ),
+  HANGO_DEFAULT_MODEL: variable.defaulted(
+    {
+      description: "Model of a session that names none.",
+      allowed: "a model name without white space",
+      default: "claude-sonnet-5-5",
+    },
+    text(/^\S+$/),
+  ),
+  HANGO_MAX_TOKENS: variable.defaulted(
+    {
+      description: "Longest output of one model call, in tokens.",
+      ...wholeNumber.words(1, 1_000_000),
+      default: "16384",
+    },
+    wholeNumber(1, 1_000_000),
+  ),
+  HANGO_MAX_STEPS: variable.defaulted(
+    {
+      description: "Most model calls of one turn, where the session or the turn sets no lower limit.",
+      ...wholeNumber.words(1, 100),
+      default: "50",
+    },
+    wholeNumber(1, 100),
+  ),
+  HANGO_TOOL_TIMEOUT_MS: variable.defaulted(
+    {
+      description: "Longest run of one tool call, in ms, where the tool has no limit of its own.",
+      ...wholeNumber.words(10, 600_000),
+      default: "60000",
+    },
+    wholeNumber(10, 600_000),
+  ),
+  HANGO_TURN_TIMEOUT_MS: variable.defaulted(
+    {
+      description: "Longest run of one turn, in ms. Ends at 12 minutes, because a queue consumer is stopped at 15.",
+      ...wholeNumber.words(100, 720_000),
+      default: "600000",
+    },
+    wholeNumber(100, 720_000),
+  ),
+  HANGO_PROVIDER_MAX_RETRIES: variable.defaulted(
+    {
+      description: "How often a model call that failed before its stream began is tried again, within the turn's time.",
+      ...wholeNumber.words(0, 10),
+      default: "2",
+    },
+    wholeNumber(0, 10),
+  ),
+  HANGO_MODEL_PROFILES: variable.optional(
+    {
+      description: "Token limits of models that hango does not know, or that your account has otherwise.",
+      allowed:
+        'JSON like {"model": {"max_input_tokens": 200000, "max_output_tokens": 64000}}, positive whole numbers, the second optional',
+    },
+    parseModelProfiles,
+  ),
+  HANGO_REQUEST_MAX_BYTES: variable.defaulted(
+    {
+      description:
+        "Largest request that is sent to the provider, in bytes; media beyond it are shown as references (V10).",
+      ...wholeNumber.words(65_536, REQUEST_HARD_LIMIT_BYTES),
+      default: "8388608",
+    },
+    wholeNumber(65_536, REQUEST_HARD_LIMIT_BYTES),
+  ),
+  HANGO_ALLOW_PRIVATE_URLS: variable.defaulted(
+    {
+      description: "Whether callbacks and HTTP tools may reach private and link-local addresses. For development.",
+      ...truth.words,
+      default: "false",
+    },
+    truth,
+  ),
+  HANGO_CAPTURE_CONTENT: variable.defaulted(
+    {
+      description: "Whether prompts, answers and file contents may appear in spans.",
+      ...truth.words,
+      default: "false",
+    },
+    truth,
+  ),
+  HANGO_DB_TIMEOUT_MS: variable.defaulted(
+    {
+      description: "Longest wait for one round trip to the database, in ms.",
+      ...wholeNumber.words(100, 60_000),
+      default: "10000",
+    },
+    wholeNumber(100, 60_000),
+  ),
+  HANGO_DB_FETCH_ENDPOINT: variable.optional(
+    {
+      description:
+        "Where SQL over HTTP is answered, when it is not Neon's own address for the host of `DATABASE_URL`. The local platform sets it.",
+      allowed: "an http:// or https:// URL",
+    },
+    url(["https:", "http:"]),
+  ),
+  HANGO_LOG_LEVEL: variable.defaulted(
+    {
+      description: "The least severe line that is logged.",
+      ...oneOf.words(["debug", "info", "warn", "error"]),
+      default: "info",
+    },
+    oneOf(["debug", "info", "warn", "error"]),
+  ),
+  HANGO_SSE_HEARTBEAT_MS: variable.defaulted(
+    {
+      description: "Longest silence on an event stream before a comment is sent, in ms.",
+      ...wholeNumber.words(100, 60_000),
+      default: "15000",
+    },
+    wholeNumber(100, 60_000),
+  ),
+  OTEL_EXPORTER_OTLP_ENDPOINT: variable.optional(
+    {
+      description: "Base address of an OpenTelemetry collector (OTLP over HTTP). Without it nothing is sent.",
+      allowed: "an http:// or https:// URL",
+    },
+    url(["https:", "http:"]),
+  ),
+  OTEL_EXPORTER_OTLP_HEADERS: variable.optional(
+    {
+      description: "Headers for the collector.",
+      allowed: "name=value pairs separated by commas, values percent-encoded",
+      secret: true,
+    },
+    headerList,
+  ),
+  OTEL_SERVICE_NAME: variable.defaulted(
+    { description: "Name under which telemetry is reported.", allowed: "a name without white space", default: "hango" },
+    text(/^\S+$/),
+  ),
+  FILES: binding<R2Bucket>(
+    { description: "The bucket with session files, media and offloaded history.", allowed: "an R2 bucket" },
+    ["get", "put", "list", "delete", "head"],
+    true,
+  ),
+  QUEUE: binding<Queue>({ description: "Work that outlives its request.", allowed: "a Queue" }, ["send"], true),
+  RATE_LIMITER: binding<RateLimit | undefined>(
+    { description: "Limits requests per key. Without it there is no such limit.", allowed: "a rate limit" },
+    ["limit"],
+    false,
+  ),
+};
+
+const schema = z.object(variables);
+
+/** Thrown at start-up. The message lists every problem and never holds a secret. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    const count = problems.length === 1 ? "a problem" : `${problems.length} problems`;
+    super(`The configuration has ${count}:\n${problems.map((problem) => `- ${problem}`).join("\n")}`);
+    this.problems = problems;
+  }
+}
+
+export type Config = ReturnType<typeof parseConfig>;
+
+/**
+ * Reads the Worker's environment.
+ * @param env what the platform hands to the handlers; unset and empty are the same
+ * @throws ConfigError naming every wrong, missing or unknown variable, what was given and what is allowed
+ */
+export const parseConfig = (env: unknown) => {
+  const given = typeof env === "object" && env !== null ? env : {};
+  const names = Object.keys(variables);
+  const parsed = schema.safeParse(Object.fromEntries(names.map((name) => [name, Reflect.get(given, name)])));
+  const problems = [...(parsed.error?.issues.map(problemOf) ?? []), ...unknownVariables(Object.keys(given), names)];
+  if (!parsed.success || problems.length > 0) throw new ConfigError(problems);
+  const v = parsed.data;
+  return {
+    databaseUrl: v.DATABASE_URL,
+    databaseTimeoutMs: v.HANGO_DB_TIMEOUT_MS,
+    databaseFetchEndpoint: v.HANGO_DB_FETCH_ENDPOINT,
+    anthropic: { apiKey: v.ANTHROPIC_API_KEY, baseUrl: v.ANTHROPIC_BASE_URL, maxRetries: v.HANGO_PROVIDER_MAX_RETRIES },
+    adminKey: v.HANGO_ADMIN_KEY,
+    defaultModel: v.HANGO_DEFAULT_MODEL,
+    modelProfiles: v.HANGO_MODEL_PROFILES ?? (new Map() as ModelProfiles),
+    maxOutputTokens: v.HANGO_MAX_TOKENS,
+    maxSteps: v.HANGO_MAX_STEPS,
+    toolTimeoutMs: v.HANGO_TOOL_TIMEOUT_MS,
+    turnTimeoutMs: v.HANGO_TURN_TIMEOUT_MS,
+    requestMaxBytes: v.HANGO_REQUEST_MAX_BYTES,
+    allowPrivateUrls: v.HANGO_ALLOW_PRIVATE_URLS,
+    captureContent: v.HANGO_CAPTURE_CONTENT,
+    logLevel: v.HANGO_LOG_LEVEL,
+    sseHeartbeatMs: v.HANGO_SSE_HEARTBEAT_MS,
+    telemetry: {
+      endpoint: v.OTEL_EXPORTER_OTLP_ENDPOINT,
+      headers: v.OTEL_EXPORTER_OTLP_HEADERS ?? {},
+      serviceName: v.OTEL_SERVICE_NAME,
+    },
+    files: v.FILES,
+    queue: v.QUEUE,
+    rateLimiter: v.RATE_LIMITER,
+  } as const;
+};
