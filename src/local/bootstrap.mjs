@@ -35,7 +35,8 @@ const readJson = (path) => {
 };
 
 const allows = (list, value) =>
-  list === undefined || (!list.includes(`!${value}`) && (list.every((entry) => entry.startsWith("!")) || list.includes(value)));
+  list === undefined ||
+  (!list.includes(`!${value}`) && (list.every((entry) => entry.startsWith("!")) || list.includes(value)));
 
 let libc;
 const systemLibc = () => {
@@ -46,9 +47,12 @@ const systemLibc = () => {
 
 /** Whether npm would install this package here. */
 const isForHere = (entry) =>
-  allows(entry.os, process.platform) && allows(entry.cpu, process.arch) && (entry.libc === undefined || allows(entry.libc, systemLibc()));
+  allows(entry.os, process.platform) &&
+  allows(entry.cpu, process.arch) &&
+  (entry.libc === undefined || allows(entry.libc, systemLibc()));
 
-const stampOf = (lockText) => createHash("sha256").update(`${process.platform} ${process.arch} ${lockText}`).digest("hex");
+const stampOf = (lockText) =>
+  createHash("sha256").update(`${process.platform} ${process.arch} ${lockText}`).digest("hex");
 
 /** Why an install is needed, or undefined when everything is there. */
 const whatDiffers = () => {
@@ -74,7 +78,10 @@ const whatDiffers = () => {
     }
     if (present.version !== entry.version) return `${name} is ${present.version}, not ${entry.version}`;
   }
-  const version = spawnSync(pinnedNode, ["--version"], { encoding: "utf8", shell: process.platform === "win32" }).stdout?.trim();
+  const version = spawnSync(pinnedNode, ["--version"], {
+    encoding: "utf8",
+    shell: process.platform === "win32",
+  }).stdout?.trim();
   if (version !== `v${wanted["node_modules/node"]?.version}`) return "the pinned Node does not run";
   return undefined;
 };
@@ -139,7 +146,15 @@ const run = (command, args, options) =>
 
 const npmCi = () => {
   // A development dependency is what runs everything here, so NODE_ENV=production must not leave it out.
-  const args = ["ci", "--include=dev", "--include=optional", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
+  const args = [
+    "ci",
+    "--include=dev",
+    "--include=optional",
+    "--no-audit",
+    "--no-fund",
+    "--no-update-notifier",
+    "--loglevel=error",
+  ];
   const options = { cwd: root, stdio: ["ignore", 2, 2], env: { ...process.env, NODE_ENV: "development" } };
   const cli = process.env.npm_execpath;
   if (cli !== undefined && /npm-cli\.c?js$/.test(cli)) return run(process.execPath, [cli, ...args], options);
@@ -161,13 +176,17 @@ const install = async () => {
     say(`installing what package-lock.json lists (${difference})`);
     const code = await npmCi();
     if (code !== 0) {
-      say(`npm ci failed with exit code ${code}. Its own message is above; the usual reason is that the package registry cannot be reached.`);
+      say(
+        `npm ci failed with exit code ${code}. Its own message is above; the usual reason is that the package registry cannot be reached.`,
+      );
       return code;
     }
     writeFileSync(stampPath, stampOf(readFileSync(join(root, "package-lock.json"), "utf8")));
     const left = whatDiffers();
     if (left === undefined) return 0;
-    say(`npm ci ended well, but ${left}. If install scripts are switched off (npm config ignore-scripts), switch them on for this project.`);
+    say(
+      `npm ci ended well, but ${left}. If install scripts are switched off (npm config ignore-scripts), switch them on for this project.`,
+    );
     return 1;
   } finally {
     unlock();
