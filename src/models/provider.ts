@@ -1,5 +1,5 @@
 /** A model provider, as the agent sees it. Implementations: `anthropic.ts`. */
-import type { ModelRequest, ModelResponse } from "../protocol/messages.ts";
+import type { ContentText, ModelRequest, ModelResponse } from "../protocol/messages.ts";
 
 export interface Capabilities {
   /** Understands cache marks; without it none are sent (context.md section 10). */
@@ -12,7 +12,10 @@ export interface Capabilities {
   readonly thinking: boolean;
 }
 
-/** What arrives while an answer is being written. `offset` counts UTF-16 units of the block's text so far. */
+/**
+ * What arrives while an answer is being written. `index` is the block's position in the provider's answer; `offset` counts
+ * the UTF-16 units of the block's text before this piece. `progress` says that something else came: tool input, a new block.
+ */
 export type StreamDelta =
   | { readonly kind: "text" | "thinking"; readonly index: number; readonly offset: number; readonly text: string }
   | { readonly kind: "progress" };
@@ -34,8 +37,11 @@ export interface ModelInfo {
   readonly maxOutputTokens: number;
 }
 
-/** Loads stored media (rule V10): answers the exact text that stood in the JSON, base64 for an image. */
-export type LoadMedia = (hash: string) => Promise<string>;
+/**
+ * Puts stored media back into a message (rule V10): replaces every `"data":"hango:media/sha256-..."` of the listed hashes
+ * by the text that stood there, base64 for an image, and leaves every other byte alone. Asked only for messages with media.
+ */
+export type ResolveMedia = (content: ContentText, media: readonly string[]) => Promise<ContentText>;
 
 export interface Provider {
   /** `gen_ai.provider.name`. */

@@ -130,6 +130,11 @@ export interface ToolCall {
   readonly name: string;
   /** The input as the provider streamed it (V9). */
   readonly inputText: string;
+  /**
+   * The input is no JSON object: cut off, or malformed. `inputText` is then the raw text, the stored block holds it as
+   * `{"invalid_json": "..."}`, and the call is answered with an error result instead of being run.
+   */
+  readonly invalid?: true;
 }
 
 export interface ModelResponse {
