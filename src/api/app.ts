@@ -1,0 +1,69 @@
+/** The HTTP surface: what every request passes, and the operations. */
+import { OpenAPIHono } from "@hono/zod-openapi";
+import type { Deps } from "../turns/deps.ts";
+import { body } from "./body.ts";
+import type { App, AppEnv, Ctx } from "./env.ts";
+import { invalidInput, type ReadError, respondToError } from "./error-response.ts";
+import { ApiError } from "./errors.ts";
+import { registerHealth } from "./health.ts";
+import { rateLimit, requestId, securityHeaders } from "./middleware.ts";
+import { allowedMethods, registerDescription } from "./openapi.ts";
+
+/** Builds what one request works with. */
+export type MakeDeps = (request: {
+  readonly env: unknown;
+  readonly request: Request;
+  readonly waitUntil: (work: Promise<unknown>) => void;
+}) => Deps;
+
+export interface AppOptions {
+  readonly makeDeps: MakeDeps;
+  /** Errors of the rooms behind `turns`, which this room does not know, as errors for the caller. */
+  readonly readError?: ReadError;
+}
+
+/** The operations of the API, in the order of the documentation. */
+const registrations: readonly ((app: App) => void)[] = [registerHealth];
+
+const WHERE = {
+  query: "query",
+  param: "path",
+  header: "header",
+  json: "body",
+  form: "body",
+  cookie: "cookie",
+} as const;
+
+const waitUntilOf = (c: Ctx) => (work: Promise<unknown>) => c.executionCtx.waitUntil(work);
+
+/**
+ * The app. Holds no state of a request and none of a tenant: one may serve an isolate.
+ * @example
+ * const app = createApp({ makeDeps: ({ env, waitUntil }) => depsOf(env, waitUntil) });
+ * export default { fetch: app.fetch };
+ */
+export const createApp = ({ makeDeps, readError = () => undefined }: AppOptions): App => {
+  const app: App = new OpenAPIHono<AppEnv>({
+    defaultHook: (result) => {
+      if (!result.success) throw invalidInput(result.error, WHERE[result.target]);
+    },
+  });
+  app.use(requestId, securityHeaders, async function deps(c, next) {
+    c.set("deps", makeDeps({ env: c.env, request: c.req.raw, waitUntil: waitUntilOf(c) }));
+    await next();
+  });
+  app.use("/v1/*", rateLimit, body);
+  for (const register of registrations) register(app);
+  registerDescription(app);
+  app.onError((error, c) => respondToError(error, c, readError));
+  app.notFound((c) => {
+    const { pathname } = new URL(c.req.url);
+    const allowed = allowedMethods(app, pathname);
+    if (allowed.length === 0) throw new ApiError("not_found", "There is no such path; /docs lists those that exist.");
+    const allow = allowed.join(", ");
+    throw new ApiError("method_not_allowed", `${c.req.method} is not allowed here; allowed: ${allow}.`, {
+      headers: { Allow: allow },
+    });
+  });
+  return app;
+};

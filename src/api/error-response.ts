@@ -1,0 +1,118 @@
+/** The one place where errors become responses. */
+import type { Context } from "hono";
+import { HTTPException } from "hono/http-exception";
+import type { z } from "zod";
+import { postgresFault, StoreUnavailable } from "../store/errors.ts";
+import type { AppEnv } from "./env.ts";
+import { ApiError, type ErrorCode, errorBody, errorKinds } from "./errors.ts";
+
+/** Makes an error of another room into one for the caller; undefined for what it does not know. */
+export type ReadError = (error: unknown) => ApiError | undefined;
+
+/** `tools[0].url`: a place in a JSON document, as one would write it in code. */
+export const jsonPath = (path: readonly PropertyKey[]): string =>
+  path.reduce<string>((text, part) => {
+    if (typeof part === "number") return `${text}[${part}]`;
+    const name = String(part);
+    if (!/^[A-Za-z_$][\w$]*$/.test(name)) return `${text}[${JSON.stringify(name)}]`;
+    return text === "" ? name : `${text}.${name}`;
+  }, "");
+
+interface FlatIssue {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+/** Issues in one list. Of a union, the branch that came closest: the one whose `type` was right, else the one with the fewest issues. */
+const flatten = (issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[]): readonly FlatIssue[] =>
+  issues.flatMap((issue): readonly FlatIssue[] => {
+    const path = [...base, ...issue.path];
+    if (issue.code === "unrecognized_keys")
+      return issue.keys.map((key) => ({ path: [...path, key], message: "unknown field" }));
+    if (issue.code !== "invalid_union" || issue.errors.length === 0) return [{ path, message: lower(issue.message) }];
+    const typed = issue.errors.filter(
+      (branch) => !branch.some(({ path: at }) => at.length <= 1 && (at[0] ?? "type") === "type"),
+    );
+    const closest = (typed.length > 0 ? typed : issue.errors).toSorted((a, b) => a.length - b.length)[0] ?? [];
+    if (typed.length > 0) return flatten(closest, path);
+    const expected = [...new Set(issue.errors.flatMap((branch) => branch.map(({ message }) => lower(message))))];
+    return [{ path: [...path, ...(closest[0]?.path ?? [])], message: expected.join("; or ") }];
+  });
+
+const lower = (message: string): string => message.replace(/^Invalid input: /, "");
+
+/** At most so many problems are listed in a message. */
+const MAX_LISTED = 5;
+
+/**
+ * An `invalid_request` with the JSON path of the first problem and what was expected there; the message lists the others too.
+ * @param where what the paths are relative to, when that is not the body
+ */
+export const invalidInput = (error: z.core.$ZodError, where?: string): ApiError => {
+  const issues = flatten(error.issues, []);
+  const lines = issues
+    .slice(0, MAX_LISTED)
+    .map(({ path, message }) => `${jsonPath(path) || (where ?? "body")}: ${message}`);
+  const more = issues.length > MAX_LISTED ? `; and ${issues.length - MAX_LISTED} more` : "";
+  const param = jsonPath(issues[0]?.path ?? []) || (where ?? "body");
+  return new ApiError("invalid_request", `${lines.join("; ")}${more}`, { param });
+};
+
+const fromStatus = (status: number): ApiError | undefined => {
+  if (status === 400) return new ApiError("invalid_request", "The request could not be read.");
+  if (status === 413) return new ApiError("payload_too_large", "The body is too large.");
+  if (status === 415) {
+    const message =
+      "The body has a content type that this operation does not take; send `Content-Type: application/json`.";
+    return new ApiError("unsupported_media_type", message, { param: "Content-Type" });
+  }
+  return undefined;
+};
+
+const known = (error: unknown, readError: ReadError): ApiError | undefined => {
+  if (error instanceof ApiError) return error;
+  if (error instanceof HTTPException) return fromStatus(error.status);
+  if (error instanceof StoreUnavailable) {
+    return new ApiError("unavailable", "The database cannot be reached at the moment.", { retryAfterSeconds: 1 });
+  }
+  return readError(error);
+};
+
+/** What may be logged of an unexpected error: never its message, which may hold SQL, parameters or content. */
+const safeFields = (error: unknown) => ({
+  error: error instanceof Error ? error.name : typeof error,
+  sqlstate: postgresFault(error)?.code,
+  stack:
+    error instanceof Error
+      ? error.stack
+          ?.split("\n")
+          .filter((line) => /^\s+at /.test(line))
+          .slice(0, 8)
+          .join("\n")
+      : undefined,
+});
+
+/** Headers that belong to an error. */
+export const errorHeaders = (error: ApiError): Record<string, string> => ({
+  "Content-Type": "application/json",
+  ...(error.details.retryAfterSeconds === undefined ? {} : { "Retry-After": String(error.details.retryAfterSeconds) }),
+  ...(error.code === "unauthenticated" ? { "WWW-Authenticate": 'Bearer realm="hango"' } : {}),
+  ...error.details.headers,
+});
+
+/** The code of an error as a run records it; see `docs/errors.md`. */
+export const statusOf = (code: ErrorCode): number => errorKinds[code].status;
+
+/** Answers any error. What nobody knows is logged without content and answered as `internal`. */
+export const respondToError = (error: unknown, c: Context<AppEnv>, readError: ReadError): Response => {
+  const api = known(error, readError) ?? new ApiError("internal", "Something went wrong inside hango.");
+  const requestId = c.get("requestId") ?? "";
+  if (api.code === "internal") {
+    const deps: AppEnv["Variables"]["deps"] | undefined = c.get("deps");
+    deps?.log.error("request failed", { request_id: requestId, ...safeFields(error) });
+  }
+  return new Response(JSON.stringify(errorBody(api, requestId)), {
+    status: errorKinds[api.code].status,
+    headers: errorHeaders(api),
+  });
+};
