@@ -71,16 +71,16 @@ const addText = (block: BlockDraft, index: number, member: string, text: string)
 };
 
 const addDelta = (block: BlockDraft, index: number, delta: Readonly<Record<string, unknown>>): StreamDelta => {
-  switch (delta["type"]) {
+  switch (delta.type) {
     case "input_json_delta":
-      if (typeof delta["partial_json"] === "string") block.inputText += delta["partial_json"];
+      if (typeof delta.partial_json === "string") block.inputText += delta.partial_json;
       return PROGRESS;
     case "citations_delta":
-      block.citations.push(delta["citation"]);
+      block.citations.push(delta.citation);
       return PROGRESS;
     case "signature_delta":
       // Sent whole; a second one replaces the first, as the SDK has it.
-      if (typeof delta["signature"] === "string") block.texts.set("signature", delta["signature"]);
+      if (typeof delta.signature === "string") block.texts.set("signature", delta.signature);
       return PROGRESS;
     default: {
       // text_delta, thinking_delta, and those of blocks that do not exist yet: each text member continues its namesake.
@@ -111,7 +111,7 @@ export const addEvent = (draft: AnswerDraft, event: RawMessageStreamEvent): Stre
         return undefined;
       }
       draft.blocks.set(event.index, { opened, texts: new Map(), citations: [], inputText: "" });
-      const text = opened["type"] === "text" ? opened["text"] : "";
+      const text = opened.type === "text" ? opened.text : "";
       return typeof text === "string" && text !== "" ? { kind: "text", index: event.index, offset: 0, text } : PROGRESS;
     }
     case "content_block_delta": {
@@ -161,7 +161,7 @@ interface ToolInput {
 }
 
 const toolInput = (block: BlockDraft): ToolInput => {
-  const opened = block.opened["input"];
+  const opened = block.opened.input;
   const streamed = block.inputText.trim() === "" ? JSON.stringify(isRecord(opened) ? opened : {}) : block.inputText;
   const raw = clean(streamed);
   const valid = isObjectText(raw);
@@ -179,7 +179,7 @@ const blockText = (block: BlockDraft): string | undefined => {
   if (members.get("citations") === "null") members.delete("citations");
   if (members.has("input") || block.inputText !== "") members.set("input", toolInput(block).stored);
 
-  const type = block.opened["type"];
+  const type = block.opened.type;
   const textual = (name: string): string => block.texts.get(name) ?? String(block.opened[name] ?? "");
   // The API rejects blank text on its way back, and thinking that was cut off before it was signed.
   if (type === "text" && textual("text").trim() === "") return undefined;
@@ -223,7 +223,7 @@ export const finishAnswer = (draft: AnswerDraft, requestId: string | undefined):
 
   const blocks = [...draft.blocks.values()];
   const texts = blocks.flatMap((block) => {
-    const text = block.opened["type"] === "text" ? (block.texts.get("text") ?? block.opened["text"]) : "";
+    const text = block.opened.type === "text" ? (block.texts.get("text") ?? block.opened.text) : "";
     return typeof text === "string" && text.trim() !== "" ? [text.toWellFormed()] : [];
   });
   return {
@@ -231,7 +231,7 @@ export const finishAnswer = (draft: AnswerDraft, requestId: string | undefined):
     model: draft.model,
     content: `[${blocks.flatMap((block) => blockText(block) ?? []).join(",")}]`,
     text: texts.join(""),
-    calls: blocks.filter((block) => block.opened["type"] === "tool_use").map(toToolCall),
+    calls: blocks.filter((block) => block.opened.type === "tool_use").map(toToolCall),
     stopReason: reason,
     usage: draft.usage,
   };

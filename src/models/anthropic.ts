@@ -2,9 +2,10 @@
 import Anthropic from "@anthropic-ai/sdk";
 import { addEvent, finishAnswer, isWhole, newAnswer } from "./answer.ts";
 import { type CallWatch, type Timers, watchCall } from "./call-watch.ts";
-import { CallAborted, ModelError, readRetryAfterMs, toModelError } from "./errors.ts";
+import { CallAborted, ModelError } from "./errors.ts";
 import { readOverflow } from "./overflow.ts";
 import type { CallOptions, Capabilities, ModelInfo, Provider, ResolveMedia } from "./provider.ts";
+import { isBillingText, readRetryAfterMs, toModelError } from "./provider-errors.ts";
 import { anthropicBody, anthropicCountBody } from "./request-body.ts";
 
 export interface AnthropicSettings {
@@ -55,8 +56,8 @@ interface Call {
 }
 
 /**
- * A rejected attempt, marked as final when another could not help: the request itself is too large, or the wait that the
- * provider asks for is too long for the turn. The SDK obeys `x-should-retry`.
+ * A rejected attempt, marked as final when another could not help: the request itself is too large, there
+ * is no credit, or the wait that the provider asks for is too long for the turn. The SDK obeys `x-should-retry`.
  */
 const judgeRetry = async (response: Response, nowMs: number, deadlineMs: number): Promise<Response> => {
   const text = await response.text();
@@ -65,8 +66,8 @@ const judgeRetry = async (response: Response, nowMs: number, deadlineMs: number)
   headers.delete("content-encoding");
   headers.delete("content-length");
   const waitMs = readRetryAfterMs(headers, nowMs) ?? 0;
-  const hopeless = waitMs > MAX_RETRY_WAIT_MS || nowMs + waitMs >= deadlineMs;
-  if (hopeless || readOverflow(response.status, text)) headers.set("x-should-retry", "false");
+  const tooLong = waitMs > MAX_RETRY_WAIT_MS || nowMs + waitMs >= deadlineMs;
+  if (tooLong || readOverflow(response.status, text) || isBillingText(text)) headers.set("x-should-retry", "false");
   return new Response(text, { status: response.status, headers });
 };
 
@@ -173,17 +174,16 @@ export const anthropicProvider = (settings: AnthropicSettings): Provider => {
       );
       return withCall(settings, options, body, maxRetries, async (call) => {
         const answer = newAnswer();
-        // `stream()`, not `create({stream: true})`: the latter ends silently on a cut stream (platform.md).
-        const stream = call.client.messages.stream(STAND_IN, call.requestOptions);
-        // Asked for before anything can fail, so that every failure has its catch.
-        const done = stream.done();
-        stream.on("streamEvent", (event) => {
-          const delta = addEvent(answer, event);
-          if (answer.stopped) call.watch.touch(AFTER_END_MS);
-          if (delta) options.onDelta?.(delta);
-        });
         try {
-          await done;
+          // Not `stream()`: it parses tool input as it goes, at a cost, and fails for good where the model wrote broken JSON.
+          // What `stream()` guards against is checked here: an answer without its end, and an iteration ended by an abort.
+          const events = await call.client.messages.create({ ...STAND_IN, stream: true }, call.requestOptions);
+          for await (const event of events) {
+            const delta = addEvent(answer, event);
+            if (answer.stopped) call.watch.touch(AFTER_END_MS);
+            if (delta) options.onDelta?.(delta);
+          }
+          if (call.watch.signal.aborted) throw new Anthropic.APIUserAbortError();
         } catch (error) {
           // A whole answer stays one, whatever happens to the connection afterwards.
           if (!isWhole(answer)) throw error;

@@ -11,14 +11,14 @@ const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
 /** Whether a block may carry a cache mark: thinking may not, and neither may an empty text (messages-api.md). */
 const isMarkable = (block: unknown): block is Readonly<Record<string, unknown>> => {
   if (!isRecord(block)) return false;
-  switch (block["type"]) {
+  switch (block.type) {
     case "thinking":
     case "redacted_thinking":
       return false;
     case "text":
-      return typeof block["text"] === "string" && block["text"].trim() !== "";
+      return typeof block.text === "string" && block.text.trim() !== "";
     default:
-      return typeof block["type"] === "string";
+      return typeof block.type === "string";
   }
 };
 

@@ -97,8 +97,8 @@ const firstMatch = (patterns: readonly RegExp[], text: string): Overflow | undef
   for (const pattern of patterns) {
     const match = pattern.exec(text);
     if (!match) continue;
-    const limit = count(match.groups?.["limit"]);
-    const size = count(match.groups?.["size"]);
+    const limit = count(match.groups?.limit);
+    const size = count(match.groups?.size);
     return { ...(limit === undefined ? {} : { limit }), ...(size === undefined ? {} : { size }) };
   }
   return undefined;
