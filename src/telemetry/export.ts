@@ -1,0 +1,104 @@
+/** From finished spans to the collector: gathered for each invocation, stripped of what callers put into addresses, sent with a time-out. */
+import { OTLPExporter, type TraceFlushableSpanProcessor } from "@microlabs/otel-cf-workers";
+import { sentWith } from "./otel.ts";
+
+type Started = Parameters<TraceFlushableSpanProcessor["onStart"]>[0];
+type Finished = Parameters<TraceFlushableSpanProcessor["onEnd"]>[0];
+
+/** Takes spans; rejects when they did not arrive. */
+export type SendSpans = (spans: readonly Finished[]) => Promise<void>;
+
+/** Traces that are held for sending at most; a span that begins after its invocation was sent would otherwise stay for ever. */
+const MOST_TRACES = 200;
+
+/**
+ * Sends to a collector by OTLP over HTTP.
+ * @param endpoint its base address; spans go to `/v1/traces` below it
+ * @param timeoutMs after which the invocation no longer waits for it: a collector that hangs must not hold the isolate
+ */
+export const sendTo = (endpoint: string, headers: Readonly<Record<string, string>>, timeoutMs: number): SendSpans => {
+  const exporter = new OTLPExporter({ url: `${endpoint.replace(/\/+$/, "")}/v1/traces`, headers: { ...headers } });
+  return (spans) => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error("timed out")), timeoutMs);
+    });
+    const sent = new Promise<void>((resolve, reject) =>
+      exporter.export([...spans], ({ code, error }) => (code === 0 ? resolve() : reject(error ?? new Error("failed")))),
+    );
+    return Promise.race([sent, late]).finally(() => clearTimeout(timer));
+  };
+};
+
+const ADDRESS = ["url.full", "url.query"];
+
+/**
+ * Takes out what may hold a caller's content: queries, paths (they hold keys and file names) once the route is known, and messages and
+ * stacks of exceptions.
+ */
+const strip = ({ attributes, events }: Finished): void => {
+  for (const name of ADDRESS) delete attributes[name];
+  if (attributes["http.route"] !== undefined) delete attributes["url.path"];
+  for (const event of events) {
+    if (event.name !== "exception" || event.attributes === undefined) continue;
+    delete event.attributes["exception.message"];
+    delete event.attributes["exception.stacktrace"];
+  }
+};
+
+interface Batch {
+  /** By span id. */
+  readonly open: Map<string, Started>;
+  readonly finished: Finished[];
+}
+
+/**
+ * Gathers the spans of each invocation until the library says that it is over. The library's own processor keeps an entry for every trace
+ * it has ever seen.
+ * @param onFailure told why spans were not delivered; nobody else learns of it
+ */
+export const gatherSpans = (send: SendSpans, onFailure: (reason: string) => void): TraceFlushableSpanProcessor => {
+  const batches = new Map<string, Batch>();
+  const keys = new WeakMap<object, string>();
+
+  const batchOf = (key: string): Batch => {
+    const known = batches.get(key);
+    if (known !== undefined) return known;
+    const [oldest] = batches.keys();
+    if (oldest !== undefined && batches.size >= MOST_TRACES) batches.delete(oldest);
+    const batch: Batch = { open: new Map(), finished: [] };
+    batches.set(key, batch);
+    return batch;
+  };
+
+  const flush = async (key: string): Promise<void> => {
+    const batch = batches.get(key);
+    if (batch === undefined) return;
+    // What is still open now has outlived its invocation; ended here, it is at least seen.
+    for (const span of [...batch.open.values()]) span.end();
+    batches.delete(key);
+    const spans = batch.finished.filter((span) => (span.spanContext().traceFlags & 1) === 1);
+    if (spans.length === 0) return;
+    spans.forEach(strip);
+    await send(spans).catch((error: unknown) => onFailure(error instanceof Error ? error.message : "unknown"));
+  };
+
+  return {
+    onStart: (span, parent) => {
+      const joined = parent.getValue(sentWith);
+      const key = typeof joined === "string" ? joined : span.spanContext().traceId;
+      keys.set(span, key);
+      batchOf(key).open.set(span.spanContext().spanId, span);
+    },
+    onEnd: (span) => {
+      const batch = batches.get(keys.get(span) ?? "");
+      if (batch === undefined) return;
+      batch.open.delete(span.spanContext().spanId);
+      batch.finished.push(span);
+    },
+    forceFlush: async (key?: string) => {
+      await Promise.all((key === undefined ? [...batches.keys()] : [key]).map(flush));
+    },
+    shutdown: async () => undefined,
+  };
+};
