@@ -1,0 +1,101 @@
+/** Plain commands, one a line, and the tool calls they mean. */
+import type { JsonObject } from "./json.ts";
+import { isObject } from "./json.ts";
+
+export interface Command {
+  /** Name of the tool that does it. */
+  readonly tool: string;
+  /** What each argument is for, by the names that a tool may give it; the first is the one hango's tools use. */
+  readonly args: readonly (readonly [names: readonly string[], value: unknown])[];
+}
+
+const FILE = ["file_path", "path"];
+const FOLDER = ["path", "directory"];
+
+const bare = (path: string): string => path.replace(/[.,;!?"'`]+$/, "");
+
+const todos = (list: string) =>
+  list
+    .split(/[;,]/)
+    .map((content) => content.trim())
+    .filter((content) => content !== "")
+    .map((content) => ({ content, status: "pending" }));
+
+type Reader = readonly [pattern: RegExp, read: (groups: readonly string[]) => Command];
+
+const READERS: readonly Reader[] = [
+  [/^(?:read|show|open|cat)\s+(\/\S+)$/i, ([path = ""]) => ({ tool: "read_file", args: [[FILE, bare(path)]] })],
+  [
+    /^write\s+(\/\S+?):\s*([\s\S]*)$/i,
+    ([path = "", content = ""]) => ({
+      tool: "write_file",
+      args: [
+        [FILE, path],
+        [["content"], content],
+      ],
+    }),
+  ],
+  [
+    /^edit\s+(\/\S+?):?\s+"(.*?)"\s*(?:->|=>|to|with)\s*"(.*)"$/i,
+    ([path = "", from = "", to = ""]) => ({
+      tool: "edit_file",
+      args: [
+        [FILE, path],
+        [["old_string", "old", "old_text"], from],
+        [["new_string", "new", "new_text"], to],
+      ],
+    }),
+  ],
+  [/^(?:list|ls)(?:\s+(\/\S*))?$/i, ([path = "/"]) => ({ tool: "ls", args: [[FOLDER, bare(path)]] })],
+  [
+    /^(?:search|grep)(?:\s+for)?\s+"([^"]+)"(?:\s+in\s+(\/\S*))?$/i,
+    ([pattern = "", path]) => ({
+      tool: "grep",
+      args: [[["pattern", "query"], pattern], ...(path === undefined ? [] : [[FOLDER, bare(path)] as const])],
+    }),
+  ],
+  [/^(?:glob|find)\s+(\S*[*/]\S*)$/i, ([pattern = ""]) => ({ tool: "glob", args: [[["pattern"], pattern]] })],
+  [/^(?:delete|remove|rm)\s+(\/\S+)$/i, ([path = ""]) => ({ tool: "delete_file", args: [[FILE, bare(path)]] })],
+  [/^todos?:?\s+(.+)$/i, ([list = ""]) => ({ tool: "write_todos", args: [[["todos"], todos(list)]] })],
+];
+
+const readCommand = (text: string): Command | undefined => {
+  const plain = text.trim().replace(/^please\s+/i, "");
+  for (const [pattern, read] of READERS) {
+    const found = pattern.exec(plain);
+    if (found !== null) return read(found.slice(1));
+  }
+  return undefined;
+};
+
+/** A line's commands; "and then" joins two only where both sides are commands. */
+const readLine = (line: string): readonly Command[] => {
+  const parts = line.split(/\s+and then\s+/i).map(readCommand);
+  const all = parts.filter((part) => part !== undefined);
+  if (all.length === parts.length) return all;
+  const whole = readCommand(line);
+  return whole === undefined ? [] : [whole];
+};
+
+/** The commands in a text. `write /a.md:` with nothing after it takes the lines that follow. */
+export const readCommands = (text: string): readonly Command[] => {
+  const lines = text.split("\n");
+  const commands: Command[] = [];
+  for (const [index, line] of lines.entries()) {
+    if (/^\s*(?:please\s+)?write\s+\/\S+:\s*$/i.test(line)) {
+      const whole = readCommand(lines.slice(index).join("\n"));
+      return whole === undefined ? commands : [...commands, whole];
+    }
+    commands.push(...readLine(line));
+  }
+  return commands;
+};
+
+/** The tool's input, its arguments named as the offered tool's schema names them. */
+export const inputFor = (command: Command, tool: JsonObject): Readonly<Record<string, unknown>> => {
+  const schema = isObject(tool.input_schema) ? tool.input_schema : {};
+  const properties = isObject(schema.properties) ? schema.properties : {};
+  return Object.fromEntries(
+    command.args.map(([names, value]) => [names.find((name) => name in properties) ?? names[0] ?? "value", value]),
+  );
+};
