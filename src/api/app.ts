@@ -1,13 +1,13 @@
 /** The HTTP surface: what every request passes, and the operations. */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Deps } from "../turns/deps.ts";
-import { body } from "./body.ts";
 import type { App, AppEnv, Ctx } from "./env.ts";
 import { invalidInput, type ReadError, respondToError } from "./error-response.ts";
 import { ApiError } from "./errors.ts";
 import { registerHealth } from "./health.ts";
 import { rateLimit, requestId, securityHeaders } from "./middleware.ts";
 import { allowedMethods, registerDescription } from "./openapi.ts";
+import { registerSessions } from "./sessions.ts";
 
 /** Builds what one request works with. */
 export type MakeDeps = (request: {
@@ -23,7 +23,7 @@ export interface AppOptions {
 }
 
 /** The operations of the API, in the order of the documentation. */
-const registrations: readonly ((app: App) => void)[] = [registerHealth];
+const registrations: readonly ((app: App) => void)[] = [registerSessions, registerHealth];
 
 const WHERE = {
   query: "query",
@@ -52,7 +52,7 @@ export const createApp = ({ makeDeps, readError = () => undefined }: AppOptions)
     c.set("deps", makeDeps({ env: c.env, request: c.req.raw, waitUntil: waitUntilOf(c) }));
     await next();
   });
-  app.use("/v1/*", rateLimit, body);
+  app.use("/v1/*", rateLimit);
   for (const register of registrations) register(app);
   registerDescription(app);
   app.onError((error, c) => respondToError(error, c, readError));

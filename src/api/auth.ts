@@ -1,24 +1,11 @@
 /** Who asks, and what they may do. Secrets are compared by their SHA-256 and never stored, logged or echoed. */
-import type { KeyId, TenantId } from "../protocol/ids.ts";
+import type { TenantId } from "../protocol/ids.ts";
 import { findKeyOwner, type Scope } from "../store/keys.ts";
 import type { Deps } from "../turns/deps.ts";
 import type { Ctx } from "./env.ts";
 import { ApiError } from "./errors.ts";
+import type { OperatorPrincipal, Principal, TenantPrincipal } from "./principal.ts";
 import { constantTimeEqual, sha256Hex } from "./secrets.ts";
-
-export interface TenantPrincipal {
-  readonly kind: "tenant";
-  readonly tenantId: TenantId;
-  readonly keyId: KeyId;
-  readonly scopes: readonly Scope[];
-}
-
-/** Whoever holds `HANGO_ADMIN_KEY`: manages tenants and keys, and sees no tenant's data. */
-export interface OperatorPrincipal {
-  readonly kind: "operator";
-}
-
-export type Principal = TenantPrincipal | OperatorPrincipal;
 
 /** What a request shows, before the database was asked. */
 export type Credential = { readonly kind: "key"; readonly hash: string } | OperatorPrincipal;

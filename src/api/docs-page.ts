@@ -1,6 +1,6 @@
 /** `/docs`: the OpenAPI document as one plain page for people, without a script. */
 import { html, raw } from "hono/html";
-import type { OpenApiDocument } from "./openapi.ts";
+import type { OpenApiDocument } from "./env.ts";
 
 const STYLE = `
 :root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 18%, transparent); --soft: color-mix(in srgb, currentColor 6%, transparent); }
@@ -141,7 +141,8 @@ const curlOf = (
   ].join(" \\\n  ");
 };
 
-const anchorOf = ({ method, path, operation }: Listed): string => operation.operationId ?? `${method}-${path}`;
+const anchorOf = ({ method, path, operation }: Listed): string =>
+  operation.operationId ?? `${method}${path.replaceAll(/[{}]/g, "")}`.replaceAll("/", "-");
 
 const table = (title: string, rows: readonly (readonly [string, string, string])[]) =>
   rows.length === 0

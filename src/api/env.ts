@@ -2,7 +2,7 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Deps } from "../turns/deps.ts";
-import type { Principal } from "./auth.ts";
+import type { Principal } from "./principal.ts";
 
 export interface AppEnv {
   Variables: {
@@ -10,8 +10,13 @@ export interface AppEnv {
     requestId: string;
     /** Who asks; set by the authentication of the operation. */
     principal: Principal | undefined;
+    /** The text of a JSON body before its lone surrogates were repaired; undefined where there were none. */
+    unrepairedBody: string | undefined;
   };
 }
 
 export type App = OpenAPIHono<AppEnv>;
 export type Ctx = Context<AppEnv>;
+
+/** The API as data; see `openapi.ts`. */
+export type OpenApiDocument = ReturnType<App["getOpenAPI31Document"]>;

@@ -25,7 +25,7 @@ export const registerHealth = (app: App): void => {
       method: "get",
       path: "/healthz",
       access: "public",
-      tags: ["Service"],
+      tags: ["service"],
       operationId: "getHealth",
       summary: "Ask whether the service works",
       responses: {

@@ -1,7 +1,6 @@
 /** `/openapi.json` and `/docs`: the API as its schemas describe it. */
-import type { OpenAPIHono } from "@hono/zod-openapi";
 import { renderDocs } from "./docs-page.ts";
-import type { App, AppEnv } from "./env.ts";
+import type { App, OpenApiDocument } from "./env.ts";
 
 const INFO = {
   title: "hango",
@@ -10,8 +9,6 @@ const INFO = {
     "Hosted agent sessions that never outgrow the model's context window. JSON over HTTPS; every error has the shape of `Error`.",
   license: { name: "Apache-2.0", identifier: "Apache-2.0" },
 };
-
-export type OpenApiDocument = ReturnType<OpenAPIHono<AppEnv>["getOpenAPI31Document"]>;
 
 /** The OpenAPI 3.1 document of an app. @param origin where the API is reached, for `servers` */
 export const describe = (app: App, origin: string): OpenApiDocument => {

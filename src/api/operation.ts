@@ -2,7 +2,8 @@
 import { createRoute, type RouteConfig, type RouteHandler, z } from "@hono/zod-openapi";
 import type { MiddlewareHandler } from "hono";
 import type { Scope } from "../store/keys.ts";
-import { authenticate, requireOperator, requireScope } from "./auth.ts";
+import { authenticate, keyHashOf, requireOperator, requireScope } from "./auth.ts";
+import { body } from "./body.ts";
 import type { App, AppEnv } from "./env.ts";
 import { errorCodes } from "./errors.ts";
 
@@ -23,7 +24,9 @@ export type Access =
 
 const authentication = (access: Access): MiddlewareHandler<AppEnv> =>
   async function authentication(c, next) {
-    if (access !== "public" && !(typeof access === "object" && "inside" in access)) {
+    // Asked first for a key at all: nobody's body is read without one.
+    if (typeof access === "object" && "inside" in access) await keyHashOf(c.get("deps"), c.req.raw.headers);
+    else if (access !== "public") {
       const principal = await authenticate(c.get("deps"), c.req.raw.headers);
       if (access === "operator") requireOperator(principal);
       else if ("tenant" in access) requireScope(principal, access.tenant);
@@ -87,7 +90,12 @@ export const operation = <const R extends OperationConfig>(
   };
   app.openAPIRegistry.registerPath(documented);
   app.openapi(
-    createRoute({ ...documented, path: routingPath ?? rest.path, hide: true, middleware: [authentication(access)] }),
+    createRoute({
+      ...documented,
+      path: routingPath ?? rest.path,
+      hide: true,
+      middleware: [authentication(access), body],
+    }),
     // The library ties handlers to typed JSON; ours also answer stored text and bytes, and tests hold them to the schemas.
     handler as unknown as RouteHandler<RouteConfig, AppEnv>,
   );

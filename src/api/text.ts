@@ -20,3 +20,8 @@ export const holdsNul = (value: unknown): boolean => {
   if (typeof value !== "object" || value === null) return false;
   return Object.entries(value).some(([key, item]) => key.includes(NUL) || holdsNul(item));
 };
+
+/** A moment, RFC 3339, within the years that a date column and people mean. */
+export const timestamp = z.iso
+  .datetime({ offset: true, error: "expected a time like 2026-11-30T12:00:00Z" })
+  .refine((text) => /^(19|2\d)\d\d/.test(text) && !Number.isNaN(Date.parse(text)), "expected a year from 1900 to 2999");

@@ -1,0 +1,30 @@
+/** How a path names a session: our id, or `key:` and the caller's own key, percent-encoded. */
+import { z } from "@hono/zod-openapi";
+import { isId } from "../protocol/ids.ts";
+import type { SessionRef } from "../store/begin.ts";
+import { notFound } from "./errors.ts";
+
+const KEY = "key:";
+/** Longest key, in characters. */
+export const MAX_KEY_CHARS = 255;
+
+/** The path parameter. */
+export const sessionParam = z.object({
+  id: z.string().openapi({
+    description: "The session's id, or `key:` followed by its key (percent-encoded).",
+    example: "key:support-ticket-1",
+  }),
+});
+
+/**
+ * Reads the path parameter, already decoded.
+ * @throws ApiError `not_found` for what cannot name a session
+ */
+export const sessionRefOf = (id: string): SessionRef => {
+  if (id.startsWith(KEY)) {
+    const key = id.slice(KEY.length);
+    const possible = key.length > 0 && key.length <= MAX_KEY_CHARS && !key.includes("\u0000") && key.isWellFormed();
+    if (possible) return { key };
+  } else if (isId("ses", id)) return { id };
+  throw notFound("session");
+};

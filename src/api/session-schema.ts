@@ -1,0 +1,167 @@
+/** A session in the words of the API: what is given, what is shown, and how one becomes the other. */
+import { z } from "@hono/zod-openapi";
+import type { SessionId, TenantId } from "../protocol/ids.ts";
+import type { NewSession, SessionChange, SessionRecord } from "../store/sessions.ts";
+import { canonicalJson } from "./canonical.ts";
+import { sha256Hex } from "./secrets.ts";
+import { MAX_KEY_CHARS } from "./session-ref.ts";
+import { shownTools, toolSchema, toolsSchema } from "./session-tools.ts";
+import { boundedText } from "./text.ts";
+
+/** Most entries of a session's metadata. */
+export const MAX_METADATA = 32;
+
+const metadataKey = boundedText(64, 1);
+const metadataValue = boundedText(512);
+const atMost = (given: object): boolean => Object.keys(given).length <= MAX_METADATA;
+const tooMany = `at most ${MAX_METADATA} entries`;
+
+export const modelName = boundedText(200, 1).regex(/^\S+$/, "expected a model name without white space");
+export const maxSteps = z.int().min(1).max(100).openapi({ description: "Most model calls of a turn." });
+const maxTokens = z.int().min(1).max(1_000_000).openapi({ description: "Longest output of a model call, in tokens." });
+const thinking = z.strictObject({ type: z.enum(["adaptive", "disabled"]) });
+const user = boundedText(255, 1).openapi({
+  description: "The end user, as an opaque id of yours; passed to the provider.",
+});
+const title = boundedText(500);
+const system = boundedText(1_000_000).openapi({ description: "The system prompt." });
+const key = boundedText(MAX_KEY_CHARS, 1).openapi({
+  description: "Your own name for the session; `key:...` then addresses it. Unique per tenant.",
+  example: "support-ticket-1",
+});
+
+export const createSessionSchema = z
+  .strictObject({
+    key: key.optional(),
+    user: user.optional(),
+    title: title.optional(),
+    model: modelName.optional().openapi({ description: "Default: the deployment's." }),
+    system: system.optional(),
+    tools: toolsSchema.optional(),
+    max_steps: maxSteps.optional(),
+    max_tokens: maxTokens.optional(),
+    thinking: thinking.optional(),
+    metadata: z.record(metadataKey, metadataValue).refine(atMost, tooMany).optional(),
+  })
+  .openapi("CreateSession", { example: { key: "support-ticket-1", system: "You are a helpful assistant." } });
+
+export type CreateSession = z.infer<typeof createSessionSchema>;
+
+export const changeSessionSchema = z
+  .strictObject({
+    user: user.nullable().optional(),
+    title: title.nullable().optional(),
+    model: modelName.optional(),
+    system: system.nullable().optional(),
+    tools: toolsSchema.optional(),
+    max_steps: maxSteps.nullable().optional(),
+    max_tokens: maxTokens.nullable().optional(),
+    thinking: thinking.nullable().optional(),
+    metadata: z
+      .record(metadataKey, metadataValue.nullable())
+      .refine(atMost, tooMany)
+      .optional()
+      .openapi({ description: "Merged into what is there; null deletes an entry." }),
+  })
+  .openapi("ChangeSession", {
+    example: { title: "Refund for order 1234", metadata: { team: "billing", draft: null } },
+  });
+
+export type ChangeSession = z.infer<typeof changeSessionSchema>;
+
+export const sessionSchema = z
+  .object({
+    id: z.string(),
+    type: z.literal("session"),
+    key: z.string().nullable(),
+    user: z.string().nullable(),
+    title: z.string().nullable(),
+    model: z.string(),
+    system: z.string().nullable(),
+    tools: z.array(toolSchema).openapi({ description: "Values of headers are shown as `[hidden]`." }),
+    max_steps: z.int().nullable(),
+    max_tokens: z.int().nullable(),
+    thinking: thinking.nullable(),
+    metadata: z.record(z.string(), z.string()),
+    status: z.enum(["idle", "running"]),
+    usage: z.object({
+      turns: z.int(),
+      input_tokens: z.int(),
+      output_tokens: z.int(),
+      cache_read_tokens: z.int(),
+      cache_write_tokens: z.int(),
+      cost_usd: z.number().openapi({ description: "An estimate by list prices." }),
+      last_input_tokens: z.int().openapi({ description: "Size of the newest prompt." }),
+    }),
+    last_run_id: z.string().nullable(),
+    created_at: z.iso.datetime(),
+    updated_at: z.iso.datetime(),
+  })
+  .openapi("Session");
+
+/** A session as the API shows it. */
+export const showSession = (session: SessionRecord) => ({
+  id: session.id,
+  type: "session",
+  key: session.key,
+  user: session.user,
+  title: session.title,
+  model: session.model,
+  system: session.system,
+  tools: shownTools(session.tools),
+  max_steps: session.settings.max_steps ?? null,
+  max_tokens: session.settings.max_tokens ?? null,
+  thinking: session.settings.thinking ?? null,
+  metadata: session.metadata,
+  status: session.running ? "running" : "idle",
+  usage: {
+    turns: session.turns,
+    input_tokens: session.inputTokens,
+    output_tokens: session.outputTokens,
+    cache_read_tokens: session.cacheReadTokens,
+    cache_write_tokens: session.cacheWriteTokens,
+    cost_usd: session.costUsd,
+    last_input_tokens: session.lastInputTokens,
+  },
+  last_run_id: session.lastRunId,
+  created_at: session.createdAt,
+  updated_at: session.updatedAt,
+});
+
+const present = (given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+
+/** What is compared when a key exists: everything that was asked for but the key itself. */
+export const settingsHash = ({ key: _, ...settings }: CreateSession): Promise<string> =>
+  sha256Hex(canonicalJson(settings));
+
+/** The session that a request asks for. */
+export const newSessionOf = async (
+  id: SessionId,
+  tenantId: TenantId,
+  given: CreateSession,
+  defaultModel: string,
+): Promise<NewSession> => ({
+  id,
+  tenantId,
+  key: given.key ?? null,
+  user: given.user ?? null,
+  title: given.title ?? null,
+  model: given.model ?? defaultModel,
+  system: given.system ?? null,
+  tools: given.tools ?? [],
+  settings: present({ max_steps: given.max_steps, max_tokens: given.max_tokens, thinking: given.thinking }),
+  metadata: given.metadata ?? {},
+  createdWith: await settingsHash(given),
+});
+
+/** The change that a request asks for. */
+export const sessionChangeOf = (given: ChangeSession): SessionChange => ({
+  ...(given.user === undefined ? {} : { user: given.user }),
+  ...(given.title === undefined ? {} : { title: given.title }),
+  ...(given.model === undefined ? {} : { model: given.model }),
+  ...(given.system === undefined ? {} : { system: given.system }),
+  ...(given.tools === undefined ? {} : { tools: given.tools }),
+  settings: present({ max_steps: given.max_steps, max_tokens: given.max_tokens, thinking: given.thinking }),
+  metadata: given.metadata ?? {},
+});

@@ -1,0 +1,215 @@
+/** Sessions: create, list, read, change, erase. */
+import { z } from "@hono/zod-openapi";
+import { eraseSession } from "../store/erasures.ts";
+import { pageOf } from "../store/pages.ts";
+import { changeSession, createSession, findSession, listSessions } from "../store/sessions.ts";
+import { tenantOf } from "./auth.ts";
+import type { App, Ctx } from "./env.ts";
+import { ApiError, invalid, notFound } from "./errors.ts";
+import { claimOf, idempotencyHeaders, idempotencyMismatch, markReplayed } from "./idempotency.ts";
+import { cursors, listOf, listPage, listQuery, readPage } from "./lists.ts";
+import { json, jsonBody, operation } from "./operation.ts";
+import { sessionParam, sessionRefOf } from "./session-ref.ts";
+import {
+  changeSessionSchema,
+  createSessionSchema,
+  MAX_METADATA,
+  newSessionOf,
+  sessionChangeOf,
+  sessionSchema,
+  showSession,
+} from "./session-schema.ts";
+import { checkToolUrls } from "./session-tools.ts";
+import { boundedText, timestamp } from "./text.ts";
+
+const tags = ["sessions"];
+const LIST = "sessions";
+
+const createdSchema = sessionSchema.extend({ created: z.boolean() }).openapi("CreatedSession");
+
+const registerCreate = (app: App): void =>
+  operation(
+    app,
+    {
+      method: "post",
+      path: "/v1/sessions",
+      access: { tenant: "write" },
+      tags,
+      operationId: "createSession",
+      summary: "Create a session",
+      description:
+        "With a `key` that exists: the same settings answer the existing session with `created: false`, other settings are a 409 `key_conflict`. Compared is the request as it was sent, not what the session was changed to since.",
+      request: { headers: idempotencyHeaders, body: jsonBody(createSessionSchema, false) },
+      responses: {
+        200: json(createdSchema, "The session existed."),
+        201: json(createdSchema, "The session was made."),
+      },
+    },
+    async (c) => {
+      const { db, config, newId } = c.get("deps");
+      const given = c.req.valid("json");
+      checkToolUrls(given.tools ?? [], config.allowPrivateUrls);
+      const tenantId = tenantOf(c);
+      const session = await newSessionOf(newId("ses"), tenantId, given, config.defaultModel);
+      const outcome = await createSession(db, session, await claimOf(c, tenantId, session.id));
+      if (outcome.kind === "mismatch") throw idempotencyMismatch();
+      if (outcome.kind === "gone") throw notFound("session");
+      if (outcome.session.createdWith !== session.createdWith) {
+        throw new ApiError("key_conflict", "A session with this key exists and was created with other settings.", {
+          param: "key",
+        });
+      }
+      if (outcome.replayed) markReplayed(c);
+      return c.json({ ...showSession(outcome.session), created: outcome.created }, outcome.created ? 201 : 200);
+    },
+  );
+
+const METADATA_FILTER = /^metadata\[(.+)\]$/;
+
+/** The `metadata[k]` filters; any other parameter that the schema does not know is a mistake. */
+const metadataFilter = (query: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Object.entries(query)
+      .filter(([name]) => !(name in listSessionsQuery.shape))
+      .map(([name, value]): [string, string] => {
+        const key = METADATA_FILTER.exec(name)?.[1];
+        if (key === undefined || key.includes("\u0000") || typeof value !== "string")
+          throw invalid(name, "unknown parameter");
+        return [key, value];
+      }),
+  );
+
+const listSessionsQuery = z
+  .object({
+    ...listQuery,
+    user: boundedText(255, 1).optional(),
+    key: boundedText(255, 1).optional(),
+    status: z.enum(["idle", "running"]).optional(),
+    updated_after: timestamp.optional(),
+  })
+  .catchall(boundedText(512));
+
+const registerList = (app: App): void =>
+  operation(
+    app,
+    {
+      method: "get",
+      path: "/v1/sessions",
+      access: { tenant: "read" },
+      tags,
+      operationId: "listSessions",
+      summary: "List sessions",
+      description: "`metadata[name]=value` (any number of them) keeps the sessions whose metadata has these entries.",
+      request: { query: listSessionsQuery },
+      responses: { 200: json(listOf(sessionSchema), "A page of sessions.") },
+    },
+    async (c) => {
+      const query = c.req.valid("query");
+      const filter = {
+        user: query.user,
+        key: query.key,
+        running: query.status === undefined ? undefined : query.status === "running",
+        updatedAfter: query.updated_after,
+        metadata: metadataFilter(query),
+      };
+      const page = pageOf(readPage(LIST, query, cursors.id));
+      const rows = await listSessions(c.get("deps").db, tenantOf(c), filter, page);
+      return c.json(listPage(LIST, query, rows, showSession, ({ id }) => id));
+    },
+  );
+
+/** The session that a path names. @throws ApiError `not_found` */
+export const requireSession = async (c: Ctx, id: string) => {
+  const session = await findSession(c.get("deps").db, tenantOf(c), sessionRefOf(id));
+  if (session === undefined) throw notFound("session");
+  return session;
+};
+
+const registerRead = (app: App): void =>
+  operation(
+    app,
+    {
+      method: "get",
+      path: "/v1/sessions/{id}",
+      access: { tenant: "read" },
+      tags,
+      operationId: "getSession",
+      summary: "Read a session",
+      request: { params: sessionParam },
+      responses: { 200: json(sessionSchema, "The session.") },
+    },
+    async (c) => c.json(showSession(await requireSession(c, c.req.valid("param").id))),
+  );
+
+const registerChange = (app: App): void =>
+  operation(
+    app,
+    {
+      method: "patch",
+      path: "/v1/sessions/{id}",
+      access: { tenant: "write" },
+      tags,
+      operationId: "changeSession",
+      summary: "Change a session",
+      description:
+        "Allowed while a run is on: the run goes on with what it began with, the next turn takes the change.",
+      request: { params: sessionParam, body: jsonBody(changeSessionSchema) },
+      responses: { 200: json(sessionSchema, "The session after the change.") },
+    },
+    async (c) => {
+      const { db, config } = c.get("deps");
+      const given = c.req.valid("json");
+      checkToolUrls(given.tools ?? [], config.allowPrivateUrls);
+      const ref = sessionRefOf(c.req.valid("param").id);
+      const outcome = await changeSession(db, tenantOf(c), ref, sessionChangeOf(given), MAX_METADATA);
+      if (outcome.kind === "not_found") throw notFound("session");
+      if (outcome.kind === "too_much_metadata") throw invalid("metadata", `at most ${MAX_METADATA} entries`);
+      return c.json(showSession(outcome.session));
+    },
+  );
+
+const registerErase = (app: App): void =>
+  operation(
+    app,
+    {
+      method: "delete",
+      path: "/v1/sessions/{id}",
+      access: { tenant: "write" },
+      tags,
+      operationId: "deleteSession",
+      summary: "Erase a session",
+      description:
+        "Removes its log, runs, events and settings at once, and its files and offloads shortly after. What was used stays in `/v1/usage`, without session and user. 409 `session_busy` while a run is on.",
+      request: { params: sessionParam },
+      responses: {
+        200: json(
+          z.object({ id: z.string(), type: z.literal("session"), deleted: z.literal(true) }).openapi("DeletedSession"),
+          "The session is gone.",
+        ),
+      },
+    },
+    async (c) => {
+      const { db, queue, log } = c.get("deps");
+      const tenantId = tenantOf(c);
+      const outcome = await eraseSession(db, tenantId, sessionRefOf(c.req.valid("param").id));
+      if (outcome.kind === "not_found") throw notFound("session");
+      if (outcome.kind === "busy") {
+        const { runId, retryAfterSeconds } = outcome;
+        throw new ApiError("session_busy", "A run holds the session.", { runId, retryAfterSeconds });
+      }
+      const { sessionId } = outcome;
+      // The erasure is recorded: should the queue not take the message, the cron door sends it again.
+      await queue.send({ v: 1, type: "erase_objects", tenantId, sessionId }).catch(() => {
+        log.warn("the queue did not take an erasure", { session_id: sessionId });
+      });
+      return c.json({ id: sessionId, type: "session", deleted: true });
+    },
+  );
+
+export const registerSessions = (app: App): void => {
+  registerCreate(app);
+  registerList(app);
+  registerRead(app);
+  registerChange(app);
+  registerErase(app);
+};

@@ -1,0 +1,19 @@
+/** What the cron door does: work that is due by the clock, and work that got lost on its way through the queue. */
+import { unfinishedErasures } from "../store/erasures.ts";
+import { expireIdempotencyKeys } from "../store/expiry.ts";
+import type { Deps } from "./deps.ts";
+
+/** Erasures that one tick sends on; the next tick takes the rest. A queue takes 100 messages a batch. */
+const ERASURES_PER_TICK = 100;
+
+/**
+ * Forgets old idempotency keys and sends unfinished erasures to the queue again.
+ * @throws StoreUnavailable, or what the queue fails with; the next tick does it all again
+ */
+export const maintain = async (deps: Deps): Promise<void> => {
+  await expireIdempotencyKeys(deps.db);
+  const erasures = await unfinishedErasures(deps.db, ERASURES_PER_TICK);
+  if (erasures.length === 0) return;
+  await deps.queue.sendBatch(erasures.map((erasure) => ({ body: { v: 1, type: "erase_objects", ...erasure } })));
+  deps.log.info("sent unfinished erasures to the queue again", { erasures: erasures.length });
+};
