@@ -1,0 +1,79 @@
+/**
+ * Everything that must hold before a change lands. A failed step does not keep the others from running; the last line counts what
+ * passed and failed: each test is one, and so is each other step.
+ */
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { inWords, runStep, type Step, type StepResult } from "./steps.ts";
+
+const CHECKS: readonly Step[] = [
+  { name: "lint", command: ["src/local/lint.ts"] },
+  { name: "typecheck", command: ["tsc", "--noEmit"] },
+  { name: "build", command: ["src/local/build.ts"] },
+];
+
+interface Counts {
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+}
+
+interface VitestReport {
+  readonly numPassedTests: number;
+  readonly numFailedTests: number;
+  readonly numPendingTests: number;
+  readonly numTodoTests: number;
+}
+
+/**
+ * What a test run counts for. A run that failed without a failed test (a file that does not load, a report that is missing) is one
+ * failure, and so is a run without a test.
+ */
+export const countTests = (report: VitestReport | undefined, exitCode: number): Counts => {
+  if (report === undefined) return { passed: 0, failed: 1, skipped: 0 };
+  const { numPassedTests: passed, numFailedTests, numPendingTests, numTodoTests } = report;
+  const unexplained = (exitCode !== 0 || passed === 0) && numFailedTests === 0;
+  return { passed, failed: unexplained ? 1 : numFailedTests, skipped: numPendingTests + numTodoTests };
+};
+
+/** The closing line. */
+export const closingLine = (tests: Counts, steps: readonly Pick<StepResult, "exitCode">[]): string => {
+  const failedSteps = steps.filter(({ exitCode }) => exitCode !== 0).length;
+  const skipped = tests.skipped === 0 ? "" : `, ${tests.skipped} skipped`;
+  return `${tests.passed + steps.length - failedSteps} passed, ${tests.failed + failedSteps} failed${skipped}`;
+};
+
+const readReport = async (path: string): Promise<VitestReport | undefined> => {
+  try {
+    return JSON.parse(await readFile(path, "utf8"));
+  } catch {
+    return undefined;
+  }
+};
+
+const main = async (): Promise<void> => {
+  const now = () => performance.now();
+  const directory = await mkdtemp(join(tmpdir(), "hango-ci-"));
+  const report = join(directory, "vitest.json");
+  const steps: StepResult[] = [];
+  try {
+    const vitest: Step = {
+      name: "tests",
+      command: ["vitest", "run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`],
+    };
+    const tests = await runStep(vitest, now);
+    for (const step of CHECKS) {
+      console.log(`\n--- ${step.name}`);
+      steps.push(await runStep(step, now));
+    }
+    const counts = countTests(await readReport(report), tests.exitCode);
+    console.log(`\n${[tests, ...steps].map(inWords).join("\n")}`);
+    console.log(closingLine(counts, steps));
+    if (tests.exitCode !== 0 || counts.failed > 0 || steps.some(({ exitCode }) => exitCode !== 0)) process.exitCode = 1;
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+};
+
+if (import.meta.main) await main();

@@ -1,0 +1,27 @@
+import { describe, expect, test } from "vitest";
+import { closingLine, countTests } from "../../../src/local/ci.ts";
+
+const report = (numPassedTests: number, numFailedTests: number, numPendingTests = 0, numTodoTests = 0) => ({
+  numPassedTests,
+  numFailedTests,
+  numPendingTests,
+  numTodoTests,
+});
+
+describe("the count of a CI run", () => {
+  test.each([
+    ["all passed", report(5, 0), 0, { passed: 5, failed: 0, skipped: 0 }],
+    ["some failed", report(4, 1, 2, 1), 1, { passed: 4, failed: 1, skipped: 3 }],
+    ["a file that does not load", report(5, 0), 1, { passed: 5, failed: 1, skipped: 0 }],
+    ["no test at all", report(0, 0), 0, { passed: 0, failed: 1, skipped: 0 }],
+    ["no report", undefined, 0, { passed: 0, failed: 1, skipped: 0 }],
+  ])("of tests: %s", (_name, given, exitCode, counts) => {
+    expect(countTests(given, exitCode)).toEqual(counts);
+  });
+
+  test("adds the steps to the tests in the closing line", () => {
+    const steps = [{ exitCode: 0 }, { exitCode: 2 }, { exitCode: 0 }];
+    expect(closingLine({ passed: 10, failed: 1, skipped: 0 }, steps)).toBe("12 passed, 2 failed");
+    expect(closingLine({ passed: 10, failed: 0, skipped: 4 }, [])).toBe("10 passed, 0 failed, 4 skipped");
+  });
+});
