@@ -135,6 +135,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   text,
   image,
   document,
+  container_upload: loose,
   search_result: loose,
   tool_reference: loose,
   thinking,
@@ -151,9 +152,9 @@ const CHECKS: Readonly<Record<string, Check>> = {
 };
 
 const INNER_TYPES = ["text", "image", "document", "search_result", "tool_reference"];
-const USER_TYPES = ["text", "image", "document", "search_result", "tool_result"];
+const USER_TYPES = ["text", "image", "document", "search_result", "tool_result", "container_upload"];
 const ASSISTANT_TYPES = Object.keys(CHECKS).filter(
-  (type) => !["tool_result", "image", "document", "tool_reference"].includes(type),
+  (type) => !["tool_result", "image", "document", "tool_reference", "container_upload"].includes(type),
 );
 
 const checkBlock = (value: Json, path: string, allowed: readonly string[], where: string): void => {
