@@ -7,10 +7,17 @@ export default defineConfig({
     hookTimeout: 60_000,
     maxWorkers: 2,
     projects: [
-      { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
       {
         extends: true,
-        test: { name: "worker", include: ["test/worker/**/*.test.ts"], globalSetup: "test/support/build-global.ts" },
+        test: { name: "unit", include: ["test/unit/**/*.test.ts"], globalSetup: "test/support/postgres-global.ts" },
+      },
+      {
+        extends: true,
+        test: {
+          name: "worker",
+          include: ["test/worker/**/*.test.ts"],
+          globalSetup: ["test/support/build-global.ts", "test/support/postgres-global.ts"],
+        },
       },
     ],
   },
