@@ -4,7 +4,8 @@ import { inWords, runStep, type Step, type StepResult } from "./steps.ts";
 const STEPS: readonly Step[] = [
   { name: "biome", command: ["biome", "ci", "--reporter=default", "."] },
   { name: "sql", command: ["src/local/lint-sql.ts"] },
-  { name: "docs", command: ["src/local/docs-config.ts", "--check"] },
+  { name: "docs:config", command: ["src/local/docs-config.ts", "--check"] },
+  { name: "docs:errors", command: ["src/local/docs-errors.ts", "--check"] },
 ];
 
 const results: StepResult[] = [];
