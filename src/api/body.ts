@@ -44,7 +44,7 @@ const isJson = (contentType: string): boolean => /^application\/([a-z.-]+\+)?jso
 const badJson = (message: string): ApiError => new ApiError("invalid_request", `body: ${message}`, { param: "body" });
 
 /** The text of a JSON body, made well-formed (lone surrogates repaired), parsed once to say what is wrong with it. */
-const jsonText = (bytes: Uint8Array): string => {
+const jsonText = (bytes: Uint8Array): { readonly given: string; readonly repaired: string } => {
   let text: string;
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -61,7 +61,7 @@ const jsonText = (bytes: Uint8Array): string => {
       error instanceof SyntaxError ? /at position \d+( \(line \d+ column \d+\))?/.exec(error.message)?.[0] : undefined;
     throw badJson(`is not valid JSON${where === undefined ? "" : ` (${where})`}`);
   }
-  return repaired;
+  return { given: text, repaired };
 };
 
 const isUpload = (request: Request): boolean =>
@@ -76,8 +76,10 @@ export const body: MiddlewareHandler<AppEnv> = async (c, next) => {
   if (request.body !== null) {
     const bytes = await readLimited(request, isUpload(request) ? MAX_FILE_BYTES : MAX_BODY_BYTES);
     const json = isJson(request.headers.get("Content-Type") ?? "") && !isUpload(request);
+    const text = json ? jsonText(bytes) : undefined;
+    if (text !== undefined && text.given !== text.repaired) c.set("unrepairedBody", text.given);
     // A request made of the old one keeps its headers and its signal; Hono reads and caches the body from there.
-    c.req.raw = new Request(request, { body: json ? jsonText(bytes) : bytes });
+    c.req.raw = new Request(request, { body: text?.repaired ?? bytes });
   }
   await next();
 };
