@@ -102,6 +102,7 @@ CREATE TABLE "session_heads" (
 	"next_event" bigint DEFAULT 1 NOT NULL,
 	"rewound" "int8multirange" DEFAULT '{}' NOT NULL,
 	"open_batch_seq" bigint,
+	"thinking_floor" bigint DEFAULT 1 NOT NULL,
 	"lease_holder" text,
 	"lease_epoch" bigint DEFAULT 0 NOT NULL,
 	"lease_expires_at" timestamp with time zone

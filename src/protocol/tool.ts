@@ -18,6 +18,8 @@ export interface ToolResult {
 export interface ToolContext {
   /** Id of the call that is being answered. */
   readonly callId: string;
+  /** The input as the model wrote it, for a tool that passes it on (V9). */
+  readonly inputText: string;
   /** Aborted when the tool's time is up or the run ends; a tool that does I/O passes it on. */
   readonly signal: AbortSignal;
 }

@@ -20,6 +20,8 @@ export interface BeginTurn {
   readonly idempotencyKey: string | null;
   readonly requestHash: string;
   readonly input: NewRow;
+  /** When the run started, RFC 3339: the time of its first event. */
+  readonly startedAt: string;
 }
 
 /** A session as a run sees it: its settings, and everything that its next request is made of. */
@@ -37,6 +39,7 @@ export interface LoadedSession {
   readonly rows: readonly LogRow[];
   readonly nextSeq: number;
   readonly nextEvent: number;
+  readonly thinkingFloor: number;
   /** Seq of an assistant row whose results a dead run never stored; they belong at the seq after it (M7). */
   readonly openBatchSeq: number | null;
 }
@@ -50,14 +53,17 @@ export type BeginOutcome =
   /** The idempotency key was used before: by the same request (then `runId` is its run), or by another. */
   | { readonly kind: "replay"; readonly runId: RunId; readonly tenantId: TenantId; readonly sameRequest: boolean };
 
+const sessionNamed = (session: SessionRef): SQL =>
+  "id" in session ? sql`s.id = ${session.id}` : sql`s.key = ${session.key}`;
+
 /** SQL: the session, found through the key that asks for it, so that no statement can reach another tenant's. */
-const scope = (turn: BeginTurn): SQL => {
-  const named = "id" in turn.session ? sql`s.id = ${turn.session.id}` : sql`s.key = ${turn.session.key}`;
+const scope = ({ keyHash, session }: Pick<BeginTurn, "keyHash" | "session">): SQL => {
+  const named = sessionNamed(session);
   return sql`api_keys k
     join tenants t on t.id = k.tenant_id and t.status = 'active'
     join sessions s on s.tenant_id = k.tenant_id and ${named}
     join session_heads h on h.session_id = s.id
-    where k.hash = ${turn.keyHash} and k.revoked_at is null and (k.expires_at is null or k.expires_at > hango_now())
+    where k.hash = ${keyHash} and k.revoked_at is null and (k.expires_at is null or k.expires_at > hango_now())
       and 'write' = any(k.scopes)`;
 };
 
@@ -68,7 +74,7 @@ const statements = (turn: BeginTurn): readonly SQL[] => {
   const { runId, input, idempotencyKey } = turn;
   const from = scope(turn);
   const mine = sql`h.lease_holder = ${runId}`;
-  const named = "id" in turn.session ? sql`s.id = ${turn.session.id}` : sql`s.key = ${turn.session.key}`;
+  const named = sessionNamed(turn.session);
   return [
     sql`with found as (select s.id, s.tenant_id from ${from})
       update session_heads h set lease_holder = ${runId}, lease_epoch = h.lease_epoch + 1, lease_expires_at = ${leaseExpiry},
@@ -92,12 +98,12 @@ const statements = (turn: BeginTurn): readonly SQL[] => {
       insert into run_events (session_id, n, run_id, type, data)
       select dead.session_id, dead.next_event - 2, dead.id, 'run.failed', ${JSON.stringify({ error: INTERRUPTED })}::json from dead
       on conflict do nothing`,
-    sql`insert into run_events (session_id, n, run_id, type, data, message_seq)
-      select h.session_id, h.next_event - 1, ${runId}, 'run.started', '{}', h.next_seq - 1
-      from session_heads h where ${mine} and h.session_id in (select s.id from ${from}) on conflict do nothing`,
+    sql`insert into run_events (session_id, n, run_id, type, data, message_seq, created_at)
+      select h.session_id, h.next_event - 1, ${runId}, 'run.started', '{}', r.input_seq, ${turn.startedAt}::timestamptz
+      from session_heads h join runs r on r.id = ${runId} where ${mine} and h.session_id in (select s.id from ${from}) on conflict do nothing`,
     sql`select k.id as key_id, k.tenant_id, 'write' = any(k.scopes) as may_write, t.status = 'active' as active,
         s.id as session_id, s.user_id, s.model, s.system, s.tools::text as tools, s.settings::text as settings, s.todos::text as todos,
-        h.lease_holder, h.lease_epoch, h.next_seq, h.next_event, h.open_batch_seq,
+        h.lease_holder, h.lease_epoch, h.next_seq, h.next_event, h.open_batch_seq, h.thinking_floor,
         greatest(1, ceil(extract(epoch from h.lease_expires_at - hango_now())))::int as retry_after,
         r.id as run_id, r.request_hash
       from api_keys k join tenants t on t.id = k.tenant_id
@@ -152,6 +158,7 @@ const read = (turn: BeginTurn, head: Row | undefined, log: readonly Row[]): Begi
       rows: log.map(logRow),
       nextSeq: number(head, "next_seq"),
       nextEvent: number(head, "next_event"),
+      thinkingFloor: number(head, "thinking_floor"),
       openBatchSeq: numberOrNull(head, "open_batch_seq"),
     },
   };
@@ -164,4 +171,24 @@ const read = (turn: BeginTurn, head: Row | undefined, log: readonly Row[]): Begi
 export const beginTurn = async (db: Db, turn: BeginTurn): Promise<BeginOutcome> => {
   const results = await db.batch(statements(turn), { name: "begin", repeatable: true });
   return read(turn, results.at(-2)?.[0], results.at(-1) ?? []);
+};
+
+/**
+ * The session that a key may write to, found as `beginTurn` finds it: for what must be stored before the turn begins.
+ * @returns undefined whenever `beginTurn` would refuse for the key or the session
+ * @throws StoreUnavailable
+ */
+export const findOwnSession = async (
+  db: Db,
+  keyHash: string,
+  session: SessionRef,
+): Promise<{ readonly tenantId: TenantId; readonly sessionId: SessionId } | undefined> => {
+  const [rows] = await db.batch([sql`select s.tenant_id, s.id from ${scope({ keyHash, session })}`], {
+    name: "find session",
+    repeatable: true,
+  });
+  const row = rows?.[0];
+  return row === undefined
+    ? undefined
+    : { tenantId: text(row, "tenant_id") as TenantId, sessionId: text(row, "id") as SessionId };
 };

@@ -4,7 +4,7 @@ import type { Seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { Db } from "./db.ts";
 import { leaseHeld } from "./lease.ts";
-import { flag, logRow, number } from "./rows.ts";
+import { flag, logRow, number, time } from "./rows.ts";
 import {
   insertEvents,
   insertMessage,
@@ -50,7 +50,7 @@ export interface FinishTurn {
 }
 
 export type FinishOutcome =
-  | { readonly kind: "finished" }
+  | { readonly kind: "finished"; readonly createdAt: string; readonly finishedAt: string }
   /** Input had been waiting and is now in the log after the message: the run is not over. */
   | { readonly kind: "more_input"; readonly moved: readonly LogRow[]; readonly nextSeq: number };
 
@@ -65,7 +65,7 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
   const closes = finish.status === "failed" ? sql`true` : nothingMoved;
   const results = await db.batch(
     [
-      touchLease(run, sql`next_seq = ${finish.base}, next_event = ${closing.nextEvent}`),
+      touchLease(run, closing, sql`next_seq = ${finish.base}::bigint`),
       ...(finish.message === null ? [] : [insertMessage(run, finish.message)]),
       ...insertUsage(run, finish.record.usage),
       ...insertEvents(run, finish.record.events),
@@ -85,7 +85,7 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
         from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)} and ${closes}`,
       ...insertEvents(run, closing.events, closes),
       sql`update session_heads h set lease_holder = null, lease_expires_at = null where ${leaseHeld(run.lease)} and ${closes}`,
-      sql`select r.db_round_trips is not null as closed, (${leaseHeld(run.lease)}) as held, h.next_seq
+      sql`select r.db_round_trips is not null as closed, (${leaseHeld(run.lease)}) as held, h.next_seq, r.created_at, r.finished_at
         from runs r join session_heads h on h.session_id = r.session_id where r.id = ${run.lease.holder}`,
       selectFrom(run, finish.base),
     ],
@@ -93,7 +93,9 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
   );
   const state = results.at(-2)?.[0];
   // Only a run's own finish counts its round trips; a run that was found dead and closed by another has none.
-  if (state !== undefined && flag(state, "closed")) return { kind: "finished" };
+  if (state !== undefined && flag(state, "closed")) {
+    return { kind: "finished", createdAt: time(state, "created_at"), finishedAt: time(state, "finished_at") };
+  }
   const head = requireHeld(state);
   return { kind: "more_input", moved: (results.at(-1) ?? []).map(logRow), nextSeq: number(head, "next_seq") };
 };

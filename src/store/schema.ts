@@ -105,6 +105,8 @@ export const sessionHeads = pgTable("session_heads", {
   rewound: seqRanges("rewound").notNull().default("{}"),
   /** Seq of the assistant row whose tool results are not stored yet; they go to the seq after it, which is reserved (M7). */
   openBatchSeq: bigint("open_batch_seq", { mode: "number" }),
+  /** Assistant rows with a lower seq are sent without thinking (V5). */
+  thinkingFloor: bigint("thinking_floor", { mode: "number" }).notNull().default(1),
   leaseHolder: text("lease_holder"),
   leaseEpoch: bigint("lease_epoch", { mode: "number" }).notNull().default(0),
   leaseExpiresAt: time("lease_expires_at"),

@@ -17,6 +17,8 @@ export interface NewEvent {
   /** JSON text of an object. */
   readonly data: string;
   readonly messageSeq: Seq | null;
+  /** RFC 3339. */
+  readonly createdAt: string;
 }
 
 export interface NewUsage {
@@ -48,6 +50,7 @@ export interface StepRecord {
   readonly events: readonly NewEvent[];
   readonly usage: readonly NewUsage[];
   readonly nextEvent: number;
+  readonly thinkingFloor: number;
 }
 
 export interface PlacedRow {
@@ -55,8 +58,9 @@ export interface PlacedRow {
   readonly seq: Seq;
 }
 
-export const touchLease = (run: RunIdentity, changes: SQL): SQL =>
-  sql`update session_heads h set lease_expires_at = ${leaseExpiry}, ${changes} where ${leaseHeld(run.lease)}`;
+export const touchLease = (run: RunIdentity, record: StepRecord, changes: SQL): SQL =>
+  sql`update session_heads h set lease_expires_at = ${leaseExpiry}, next_event = ${record.nextEvent}::bigint,
+    thinking_floor = ${record.thinkingFloor}::bigint, ${changes} where ${leaseHeld(run.lease)}`;
 
 export const insertMessage = (run: RunIdentity, { row, seq }: PlacedRow): SQL =>
   sql`insert into messages (session_id, seq, id, role, origin, content, media, calls, tokens, bytes, run_id)
@@ -72,14 +76,15 @@ export const insertEvents = (
   events.length === 0
     ? []
     : [
-        sql`insert into run_events (session_id, n, run_id, type, data, message_seq)
-    select h.session_id, e.n, ${run.lease.holder}, e.type, e.data::json, e.message_seq
+        sql`insert into run_events (session_id, n, run_id, type, data, message_seq, created_at)
+    select h.session_id, e.n, ${run.lease.holder}, e.type, e.data::json, e.message_seq, e.created_at
     from session_heads h, (values ${sql.join(
       events.map(
-        (event) => sql`(${event.n}::bigint, ${event.type}::text, ${event.data}::text, ${event.messageSeq}::bigint)`,
+        (event) =>
+          sql`(${event.n}::bigint, ${event.type}::text, ${event.data}::text, ${event.messageSeq}::bigint, ${event.createdAt}::timestamptz)`,
       ),
       sql`, `,
-    )}) as e (n, type, data, message_seq) where ${leaseHeld(run.lease)} and ${condition} on conflict do nothing`,
+    )}) as e (n, type, data, message_seq, created_at) where ${leaseHeld(run.lease)} and ${condition} on conflict do nothing`,
       ];
 
 export const insertUsage = (run: RunIdentity, records: readonly NewUsage[]): readonly SQL[] =>

@@ -38,7 +38,8 @@ export const storeAssistant = async (
     [
       touchLease(
         run,
-        sql`next_seq = ${nextSeq}, open_batch_seq = ${open ? message.seq : null}, next_event = ${record.nextEvent}`,
+        record,
+        sql`next_seq = ${nextSeq}::bigint, open_batch_seq = ${open ? message.seq : null}::bigint`,
       ),
       insertMessage(run, message),
       ...insertUsage(run, record.usage),
@@ -71,7 +72,7 @@ export const storeResults = async (
 ): Promise<AfterResults> => {
   const answers = await db.batch(
     [
-      touchLease(run, sql`open_batch_seq = null, next_event = ${record.nextEvent}`),
+      touchLease(run, record, sql`open_batch_seq = null`),
       insertMessage(run, results),
       ...insertEvents(run, record.events),
       ...moveInputs(run, base),
@@ -89,7 +90,7 @@ export const storeResults = async (
  * the lease when it is due. Counted apart.
  * @throws LeaseLost, StoreUnavailable
  */
-export const storeProgress = async (db: Db, run: RunIdentity, draft: string): Promise<void> => {
+export const storeProgress = async (db: Db, run: RunIdentity, draft: string | null): Promise<void> => {
   const due = sql`h.lease_expires_at < hango_now() + make_interval(secs => ${sql.raw(String(LEASE_SECONDS - RENEWAL_SECONDS))})`;
   const results = await db.batch(
     [

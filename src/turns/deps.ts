@@ -18,6 +18,7 @@ export interface Deps {
   readonly newId: NewId;
   /** Ms since the epoch. Paces and measures; never decides about a lease. */
   readonly now: () => number;
+  readonly sleep: (ms: number) => Promise<void>;
   readonly fetch: typeof fetch;
   /** Keeps the isolate alive for work that outlives the response. */
   readonly waitUntil: (work: Promise<unknown>) => void;

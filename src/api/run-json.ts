@@ -1,0 +1,77 @@
+/** A run as the API shows it. */
+import { z } from "@hono/zod-openapi";
+import type { RunRecord } from "../store/runs.ts";
+import { usageJson } from "../turns/usage-json.ts";
+import { ApiError, type ErrorCode, errorKinds } from "./errors.ts";
+
+export const runSchema = z
+  .object({
+    id: z.string(),
+    type: z.literal("run"),
+    session_id: z.string(),
+    status: z.enum(["running", "completed", "failed"]),
+    trigger: z.enum(["api"]).openapi({ description: "What started it." }),
+    model: z.string(),
+    input_seq: z.number().nullable().openapi({ description: "Position of the input in the log." }),
+    output_text: z.string().nullable().openapi({ description: "The text of the last answer." }),
+    stop_reason: z
+      .string()
+      .nullable()
+      .openapi({ description: "Why the model stopped: a stop reason of the Messages API, or `max_steps`." }),
+    steps: z.number().openapi({ description: "Model calls." }),
+    usage: z
+      .object({
+        input_tokens: z.number(),
+        output_tokens: z.number(),
+        cache_read_input_tokens: z.number(),
+        cache_creation_input_tokens: z.number(),
+      })
+      .openapi({ description: "Tokens over all calls; the prompt is the sum of the three input counts." }),
+    cost_usd: z
+      .number()
+      .nullable()
+      .openapi({ description: "List-price estimate; null for a model without a known price." }),
+    error: z.object({ type: z.string(), code: z.string(), message: z.string(), retryable: z.boolean() }).nullable(),
+    db_round_trips: z
+      .number()
+      .nullable()
+      .openapi({ description: "HTTP requests to the database that the turn took, authentication included." }),
+    overhead_ms: z.number().nullable().openapi({ description: "Time not spent waiting for the provider." }),
+    created_at: z.string(),
+    finished_at: z.string().nullable(),
+  })
+  .openapi("Run");
+
+export type RunJson = z.infer<typeof runSchema>;
+
+/** Shows a run. */
+export const runJson = (run: RunRecord): RunJson => ({
+  id: run.id,
+  type: "run",
+  session_id: run.sessionId,
+  status: run.status,
+  trigger: run.trigger,
+  model: run.model,
+  input_seq: run.inputSeq,
+  output_text: run.outputText,
+  stop_reason: run.stopReason,
+  steps: run.steps,
+  usage: usageJson(run.usage),
+  cost_usd: run.costUsd,
+  error: run.error,
+  db_round_trips: run.dbRoundTrips,
+  overhead_ms: run.overheadMs,
+  created_at: run.createdAt,
+  finished_at: run.finishedAt,
+});
+
+const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorKinds, code);
+
+/** The error that a failed run is answered with: the run's own, with the id under which the run can be read. */
+export const runFailure = (run: RunRecord, headers: Readonly<Record<string, string>>): ApiError => {
+  const code = run.error?.code ?? "internal";
+  return new ApiError(isErrorCode(code) ? code : "internal", run.error?.message ?? "The run failed.", {
+    runId: run.id,
+    headers,
+  });
+};

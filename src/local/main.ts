@@ -1,0 +1,89 @@
+/** `npm start`: brings up the platform and says how to use it. With `--json`, one line of JSON on standard output for scripts. */
+import { createServer } from "node:net";
+import { ConfigError } from "../config.ts";
+import { DataDirInUse } from "./data-lock.ts";
+import { MigrationError } from "./migrate.ts";
+import { type Platform, startPlatform } from "./platform.ts";
+import { parseSettings } from "./settings.ts";
+
+/** How often the cron trigger fires (`wrangler.toml`), in ms. */
+const TICK_MS = 5 * 60_000;
+
+const json = process.argv.slice(2).includes("--json");
+const say = (text: string): void => void process.stderr.write(`${text}\n`);
+
+/** Found out before the slow part begins. */
+const portIsFree = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const probe = createServer();
+    probe.once("error", () => resolve(false));
+    probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
+  });
+
+const welcome = ({ url, apiKey, simulator }: Platform): string => `
+hango is running at ${url}
+API key             ${apiKey}
+API documentation   ${url}/docs
+Models              ${simulator === undefined ? "the Messages API that you configured" : "a simulator (set ANTHROPIC_API_KEY to use the real ones)"}
+
+A first turn, streamed:
+
+curl -N ${url}/v1/sessions/key:demo/turns \\
+  -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' \\
+  -d '{"input": "write /notes.md: hango was here", "create": true, "stream": true}'
+
+Ctrl-C stops it.`;
+
+/** The message of an error that the person at the terminal can act on; undefined for a fault of ours. */
+const knownProblem = (error: unknown): string | undefined =>
+  error instanceof ConfigError || error instanceof DataDirInUse || error instanceof MigrationError
+    ? error.message
+    : undefined;
+
+const main = async (): Promise<void> => {
+  const settings = parseSettings(process.env);
+  if (settings.port !== 0 && !(await portIsFree(settings.port))) {
+    say(`Port ${settings.port} is in use. Set PORT to another one, or to 0 for any free one: PORT=8788 npm start`);
+    process.exitCode = 1;
+    return;
+  }
+  let platform: Platform | undefined;
+  let stopping = false;
+  const stop = async (): Promise<void> => {
+    // A second Ctrl-C is from someone who does not want to wait.
+    if (stopping) process.exit(130);
+    stopping = true;
+    await platform?.close();
+    process.exit(0);
+  };
+  process.on("SIGINT", () => void stop());
+  process.on("SIGTERM", () => void stop());
+
+  platform = await startPlatform({
+    ...settings,
+    env: process.env,
+    onLog: say,
+    onProgress: (what) => say(`hango: ${what} ...`),
+  });
+  if (stopping) {
+    await platform.close();
+    return;
+  }
+  const running = platform;
+  setInterval(
+    () =>
+      running
+        .tick()
+        .catch((error: unknown) =>
+          say(`hango: the sweeper failed: ${error instanceof Error ? error.message : "unknown"}`),
+        ),
+    TICK_MS,
+  );
+  if (json) process.stdout.write(`${JSON.stringify({ url: running.url, api_key: running.apiKey })}\n`);
+  else process.stdout.write(`${welcome(running)}\n`);
+};
+
+main().catch((error: unknown) => {
+  say(knownProblem(error) ?? (error instanceof Error ? (error.stack ?? error.message) : String(error)));
+  process.exitCode = 1;
+});

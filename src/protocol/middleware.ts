@@ -1,0 +1,67 @@
+/** What a middleware is, and what it may see of a run (architecture section 3). */
+import type { Span, Tracer } from "../telemetry/tracer.ts";
+import type { RunId, SessionId } from "./ids.ts";
+import type {
+  LogRow,
+  ModelRequest,
+  ModelResponse,
+  SystemBlock,
+  ToolCall,
+  ToolDefinition,
+  ViewMessage,
+} from "./messages.ts";
+import type { Tool, ToolContext, ToolResult } from "./tool.ts";
+
+export interface Todo {
+  readonly content: string;
+  readonly status: "pending" | "in_progress" | "completed";
+}
+
+/** What middlewares keep between the calls of one run. Typed, so that two of them cannot claim one name. */
+export interface PrivateState {
+  todos: readonly Todo[];
+}
+
+export interface RunContext {
+  readonly sessionId: SessionId;
+  readonly runId: RunId;
+  /** The session's id of its end user, if it has one. */
+  readonly user: string | null;
+  readonly model: string;
+  /** The model's window in tokens. */
+  readonly windowTokens: number;
+  readonly promptCaching: boolean;
+  readonly state: {
+    /** The loaded slice of the log with what this run appended: read-only. */
+    readonly messages: readonly LogRow[];
+    readonly private: PrivateState;
+  };
+  /** Aborted when the run must end: out of time, or its lease lost. */
+  readonly signal: AbortSignal;
+  readonly span: Span;
+  readonly tracer: Tracer;
+}
+
+/** The request of one model call while the stack adds to it. */
+export interface RequestDraft {
+  readonly system: SystemBlock[];
+  /** Tools that hango runs. */
+  readonly tools: Tool[];
+  /** Tools that the provider runs itself. */
+  readonly providerTools: Extract<ToolDefinition, { kind: "provider" }>[];
+  readonly messages: readonly ViewMessage[];
+}
+
+export type ModelCall = (request: ModelRequest) => Promise<ModelResponse>;
+export type ToolExec = (call: ToolCall, context: ToolContext) => Promise<ToolResult>;
+
+export interface Middleware {
+  readonly name: string;
+  /** Adds to the request being assembled; called once per model call, in stack order, before any `wrapModelCall`. */
+  assemble?(request: RequestDraft, run: RunContext): void | Promise<void>;
+  /** Wraps the model call; the first in the stack is the outermost. */
+  wrapModelCall?(request: ModelRequest, next: ModelCall, run: RunContext): Promise<ModelResponse>;
+  wrapToolCall?(call: ToolCall, context: ToolContext, next: ToolExec, run: RunContext): Promise<ToolResult>;
+  beforeTurn?(run: RunContext): Promise<void>;
+  afterTurn?(run: RunContext): Promise<void>;
+}

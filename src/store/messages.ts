@@ -1,0 +1,58 @@
+/** The log as a resource: read in pages, content as the text that it is (V9). */
+import { sql } from "drizzle-orm";
+import type { SessionId, TenantId } from "../protocol/ids.ts";
+import type { LogRow } from "../protocol/messages.ts";
+import type { SessionRef } from "./begin.ts";
+import type { Db } from "./db.ts";
+import type { Page } from "./pages.ts";
+import { LOG_COLUMNS, logRow, number, text, time } from "./rows.ts";
+import { refers } from "./sessions.ts";
+
+export interface MessageRecord extends LogRow {
+  readonly createdAt: string;
+}
+
+export interface MessagePage {
+  readonly sessionId: SessionId;
+  readonly rows: readonly MessageRecord[];
+  /** There are rows after these. */
+  readonly more: boolean;
+}
+
+/**
+ * A page of a session's log, by seq. Ends early once its contents, media included, reach `maxBytes`; holds one row at least.
+ * @param page its limit is one more than is shown
+ * @returns undefined when the tenant has no such session
+ * @throws StoreUnavailable
+ */
+export const listMessages = async (
+  db: Db,
+  tenantId: TenantId,
+  ref: SessionRef,
+  page: Page,
+  maxBytes: number,
+): Promise<MessagePage | undefined> => {
+  const [sessions, rows] = await db.batch(
+    [
+      sql`select s.id from sessions s where ${refers(tenantId, ref)}`,
+      sql`with candidates as (
+          select m.session_id, m.seq, m.bytes from messages m join sessions s on s.id = m.session_id
+          where ${refers(tenantId, ref)} and ${page.after(sql`m.seq`)} order by ${page.order(sql`m.seq`)} limit ${page.limit}),
+        sized as (
+          select c.session_id, c.seq, coalesce(sum(c.bytes) over (order by ${page.order(sql`c.seq`)}
+            rows between unbounded preceding and 1 preceding), 0) as before, count(*) over () as candidates from candidates c)
+        select ${sql.raw(LOG_COLUMNS)}, z.candidates from sized z join messages m on m.session_id = z.session_id and m.seq = z.seq
+        where z.before < ${maxBytes}::bigint order by ${page.order(sql`m.seq`)} limit ${page.limit - 1}`,
+    ],
+    { name: "list messages", repeatable: true },
+  );
+  const session = sessions?.[0];
+  if (session === undefined) return undefined;
+  const read = rows ?? [];
+  const first = read[0];
+  return {
+    sessionId: text(session, "id") as SessionId,
+    rows: read.map((row) => ({ ...logRow(row), createdAt: time(row, "created_at") })),
+    more: first !== undefined && number(first, "candidates") > read.length,
+  };
+};

@@ -1,0 +1,169 @@
+/** Reading runs and their events. */
+import { type SQL, sql } from "drizzle-orm";
+import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
+import type { Usage } from "../protocol/messages.ts";
+import type { Db, Row } from "./db.ts";
+import type { RunError } from "./finish.ts";
+import type { Page } from "./pages.ts";
+import { number, numberOrNull, text, textOrNull, time, timeOrNull } from "./rows.ts";
+
+export type RunStatus = "running" | "completed" | "failed";
+
+export interface RunRecord {
+  readonly id: RunId;
+  readonly sessionId: SessionId;
+  readonly status: RunStatus;
+  readonly trigger: "api";
+  readonly model: string;
+  readonly inputSeq: number | null;
+  readonly stopReason: string | null;
+  readonly outputText: string | null;
+  readonly steps: number;
+  readonly usage: Usage;
+  readonly costUsd: number | null;
+  readonly error: RunError | null;
+  readonly dbRoundTrips: number | null;
+  readonly overheadMs: number | null;
+  readonly createdAt: string;
+  readonly finishedAt: string | null;
+}
+
+const RUN_COLUMNS = sql.raw(
+  "r.id, r.session_id, r.status, r.trigger, r.model, r.input_seq, r.stop_reason, r.output_text, r.steps, r.input_tokens, r.output_tokens, " +
+    "r.cache_read_tokens, r.cache_write_tokens, r.cost_usd, r.error::text as error, r.db_round_trips, r.overhead_ms, r.created_at, r.finished_at",
+);
+
+const runRecord = (row: Row): RunRecord => {
+  const error = textOrNull(row, "error");
+  return {
+    id: text(row, "id") as RunId,
+    sessionId: text(row, "session_id") as SessionId,
+    status: text(row, "status") as RunStatus,
+    trigger: text(row, "trigger") as "api",
+    model: text(row, "model"),
+    inputSeq: numberOrNull(row, "input_seq"),
+    stopReason: textOrNull(row, "stop_reason"),
+    outputText: textOrNull(row, "output_text"),
+    steps: number(row, "steps"),
+    usage: {
+      inputTokens: number(row, "input_tokens"),
+      outputTokens: number(row, "output_tokens"),
+      cacheReadTokens: number(row, "cache_read_tokens"),
+      cacheWriteTokens: number(row, "cache_write_tokens"),
+    },
+    costUsd: numberOrNull(row, "cost_usd"),
+    error: error === null ? null : JSON.parse(error),
+    dbRoundTrips: numberOrNull(row, "db_round_trips"),
+    overheadMs: numberOrNull(row, "overhead_ms"),
+    createdAt: time(row, "created_at"),
+    finishedAt: timeOrNull(row, "finished_at"),
+  };
+};
+
+/** @returns undefined when the tenant has no such run @throws StoreUnavailable */
+export const findRun = async (db: Db, tenantId: TenantId, id: string): Promise<RunRecord | undefined> => {
+  const [rows] = await db.batch(
+    [sql`select ${RUN_COLUMNS} from runs r where r.tenant_id = ${tenantId} and r.id = ${id}`],
+    {
+      name: "find run",
+      repeatable: true,
+    },
+  );
+  const row = rows?.[0];
+  return row === undefined ? undefined : runRecord(row);
+};
+
+export interface RunFilter {
+  readonly sessionId?: SessionId | undefined;
+  readonly status?: RunStatus | undefined;
+}
+
+/** A page of a tenant's runs. @throws StoreUnavailable */
+export const listRuns = async (
+  db: Db,
+  tenantId: TenantId,
+  filter: RunFilter,
+  page: Page,
+): Promise<readonly RunRecord[]> => {
+  const ofSession = filter.sessionId === undefined ? sql`true` : sql`r.session_id = ${filter.sessionId}`;
+  const ofStatus = filter.status === undefined ? sql`true` : sql`r.status = ${filter.status}`;
+  const [rows] = await db.batch(
+    [
+      sql`select ${RUN_COLUMNS} from runs r where r.tenant_id = ${tenantId} and ${ofSession} and ${ofStatus}
+        and ${page.after(sql`r.id`)} order by ${page.order(sql`r.id`)} limit ${page.limit}`,
+    ],
+    { name: "list runs", repeatable: true },
+  );
+  return (rows ?? []).map(runRecord);
+};
+
+export interface StoredEvent {
+  readonly n: number;
+  readonly runId: RunId;
+  readonly type: string;
+  readonly data: string;
+  readonly createdAt: string;
+  /** Content of the log row that the event is about. */
+  readonly content: string | null;
+}
+
+/** The text of an answer under way, as last stored. */
+export interface Draft {
+  readonly message_id: string;
+  readonly index: number;
+  readonly text: string;
+}
+
+/** What a stream is about: one run, or everything in a session. */
+export type EventScope = { readonly runId: RunId } | { readonly sessionId: SessionId };
+
+export interface EventPage {
+  readonly events: readonly StoredEvent[];
+  /** Whether there may be more at once. */
+  readonly full: boolean;
+  /** The running run of the scope, if there is one. */
+  readonly running: { readonly runId: RunId; readonly draft: Draft | null } | null;
+}
+
+/** Events of one page; each may bring a message's content with it. */
+const EVENTS_A_PAGE = 100;
+
+/**
+ * Reads the events after a number, and how far the run under way has come.
+ * @throws StoreUnavailable
+ */
+export const readEvents = async (db: Db, tenantId: TenantId, scope: EventScope, after: number): Promise<EventPage> => {
+  const [inEvents, inRuns]: [SQL, SQL] =
+    "runId" in scope
+      ? [sql`e.run_id = ${scope.runId}`, sql`r.id = ${scope.runId}`]
+      : [sql`e.session_id = ${scope.sessionId}`, sql`r.session_id = ${scope.sessionId}`];
+  // Runs first: a run seen as finished has stored its last event, which the second statement then finds.
+  const [runs, events] = await db.batch(
+    [
+      sql`select r.id, r.draft from runs r where r.tenant_id = ${tenantId} and ${inRuns} and r.status = 'running' order by r.id desc limit 1`,
+      sql`select e.n, e.run_id, e.type, e.data::text as data, e.created_at, m.content::text as content
+        from run_events e join sessions s on s.id = e.session_id and s.tenant_id = ${tenantId}
+        left join messages m on m.session_id = e.session_id and m.seq = e.message_seq
+        where ${inEvents} and e.n > ${after}::bigint order by e.n limit ${EVENTS_A_PAGE}`,
+    ],
+    { name: "read events", repeatable: true },
+  );
+  const running = runs?.[0];
+  const draft = running === undefined ? null : textOrNull(running, "draft");
+  const rows = events ?? [];
+  return {
+    events: rows.map((row) => ({
+      n: number(row, "n"),
+      runId: text(row, "run_id") as RunId,
+      type: text(row, "type"),
+      data: text(row, "data"),
+      createdAt: time(row, "created_at"),
+      content: textOrNull(row, "content"),
+    })),
+    full: rows.length === EVENTS_A_PAGE,
+    running:
+      running === undefined
+        ? null
+        : { runId: text(running, "id") as RunId, draft: draft === null ? null : JSON.parse(draft) },
+  };
+};

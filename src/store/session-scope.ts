@@ -1,0 +1,21 @@
+/** Small questions about a session, for those who go on with its id. */
+import { sql } from "drizzle-orm";
+import type { SessionId, TenantId } from "../protocol/ids.ts";
+import type { SessionRef } from "./begin.ts";
+import type { Db } from "./db.ts";
+import { number, text } from "./rows.ts";
+import { refers } from "./sessions.ts";
+
+/** The id of a tenant's session, and the number of its newest event; undefined when there is none of that name. @throws StoreUnavailable */
+export const resolveSession = async (
+  db: Db,
+  tenantId: TenantId,
+  ref: SessionRef,
+): Promise<{ readonly sessionId: SessionId; readonly lastEvent: number } | undefined> => {
+  const [rows] = await db.batch(
+    [sql`select s.id, h.next_event - 1 as last_event from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)}`],
+    { name: "resolve session", repeatable: true },
+  );
+  const row = rows?.[0];
+  return row === undefined ? undefined : { sessionId: text(row, "id") as SessionId, lastEvent: number(row, "last_event") };
+};

@@ -1,0 +1,67 @@
+/** From a request for a turn to a begun one: the input made into a row, then one round trip. */
+import { r2MediaStore } from "../files/media.ts";
+import { r2FileSystem } from "../files/r2.ts";
+import { type EventSink, withContent } from "../protocol/events.ts";
+import { type BeginOutcome, beginTurn, findOwnSession, type LoadedSession, type SessionRef } from "../store/begin.ts";
+import type { Deps } from "./deps.ts";
+import { type InputStorage, inputRow, needsStorage, type TurnInput } from "./input.ts";
+import { sessionRoot } from "./objects.ts";
+
+export interface TurnRequest {
+  /** SHA-256 of the API key's secret. */
+  readonly keyHash: string;
+  readonly session: SessionRef;
+  readonly input: TurnInput;
+  readonly idempotencyKey: string | null;
+  /** SHA-256 of what the idempotency key stands for. */
+  readonly requestHash: string;
+}
+
+/** The storage of the session, found by the same rules as `begin` finds it; null when the begin will refuse anyhow, and says why. */
+const storageFor = async (deps: Deps, request: TurnRequest): Promise<InputStorage | null> => {
+  const found = await findOwnSession(deps.db, request.keyHash, request.session);
+  if (found === undefined) return null;
+  const root = sessionRoot(found.tenantId, found.sessionId);
+  return {
+    files: r2FileSystem(deps.bucket, root, deps.sleep),
+    putMedia: r2MediaStore(deps.bucket, root, deps.sleep).put,
+  };
+};
+
+/** Names no session: ids are never empty. */
+const NO_SESSION: SessionRef = { id: "" };
+
+/**
+ * Begins a turn. Costs one round trip, and one more when the input brings media or names files: those are stored before the row that
+ * refers to them.
+ * @throws InputFileError, StoreUnavailable
+ */
+export const begin = async (deps: Deps, request: TurnRequest): Promise<BeginOutcome> => {
+  const runId = deps.newId("run");
+  const needed = needsStorage(request.input);
+  const storage = needed ? await storageFor(deps, request) : null;
+  // Whoever has no such session is told so by a begin that can find none; nothing of the input is stored.
+  const refused = needed && storage === null;
+  return beginTurn(deps.db, {
+    keyHash: request.keyHash,
+    session: refused ? NO_SESSION : request.session,
+    runId,
+    idempotencyKey: request.idempotencyKey,
+    requestHash: request.requestHash,
+    input: await inputRow(refused ? "refused" : request.input, deps.newId("msg"), runId, storage),
+    startedAt: new Date(deps.now()).toISOString(),
+  });
+};
+
+/** Tells clients that the run has begun, with the input that it is about. The event itself was stored by the begin. */
+export const announce = (session: LoadedSession, startedAt: string, sink: EventSink): void => {
+  const input = session.rows.findLast((row) => row.runId === session.lease.holder);
+  sink({
+    n: session.nextEvent - 1,
+    type: "run.started",
+    sessionId: session.sessionId,
+    runId: session.lease.holder,
+    createdAt: startedAt,
+    data: input === undefined ? "{}" : withContent("{}", input.content),
+  });
+};

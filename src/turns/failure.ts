@@ -1,0 +1,62 @@
+/** What went wrong with a run, in the words of the API's closed list of errors. */
+import { type FailureKind, ModelError } from "../models/errors.ts";
+import { LeaseLost, StoreUnavailable } from "../store/errors.ts";
+import type { RunError } from "../store/finish.ts";
+
+/** The turn's time is over. The reason that its signal is aborted with. */
+export class TurnTimedOut extends Error {
+  override readonly name = "TurnTimedOut";
+  constructor(timeoutMs: number) {
+    super(`the turn took longer than ${timeoutMs / 1000} s`);
+  }
+}
+
+interface Words {
+  readonly type: string;
+  readonly code: string;
+  readonly retryable: boolean;
+}
+
+const overloaded = (code: string): Words => ({ type: "overloaded_error", code, retryable: true });
+const provider: Words = { type: "api_error", code: "provider_error", retryable: true };
+const rejected: Words = { type: "api_error", code: "provider_rejected", retryable: false };
+const cannotFit: Words = { type: "invalid_request_error", code: "context_cannot_fit", retryable: false };
+
+const BY_KIND: Readonly<Record<FailureKind, Words>> = {
+  context_overflow: cannotFit,
+  too_large: cannotFit,
+  rate_limited: overloaded("provider_rate_limited"),
+  overloaded: overloaded("provider_overloaded"),
+  authentication: rejected,
+  permission: rejected,
+  quota: rejected,
+  not_found: rejected,
+  invalid_request: rejected,
+  invalid_thinking_signature: rejected,
+  network: provider,
+  stream_cut: provider,
+  server: provider,
+  timeout: { type: "timeout_error", code: "timeout", retryable: true },
+  aborted: { type: "api_error", code: "run_interrupted", retryable: true },
+};
+
+const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+
+/**
+ * The error that a run is recorded and answered with.
+ * @returns what the caller is told; an unexpected error tells nothing of the inside
+ */
+export const runErrorOf = (error: unknown): RunError => {
+  if (error instanceof ModelError) return { ...BY_KIND[error.kind], message: sentence(error.message) };
+  if (error instanceof TurnTimedOut) return { ...BY_KIND.timeout, message: sentence(error.message) };
+  if (error instanceof LeaseLost) return { ...BY_KIND.aborted, message: sentence(error.message) };
+  if (error instanceof StoreUnavailable) {
+    return { type: "api_error", code: "unavailable", retryable: true, message: sentence(error.message) };
+  }
+  return {
+    type: "api_error",
+    code: "internal",
+    retryable: false,
+    message: "The run failed for a reason inside hango.",
+  };
+};

@@ -1,0 +1,33 @@
+/** What a session was set to, as stored, read back into types. */
+import { z } from "zod";
+import type { ThinkingSetting } from "../protocol/messages.ts";
+import type { Todo } from "../protocol/middleware.ts";
+
+const thinking = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("adaptive") }),
+  z.object({ type: z.literal("disabled") }),
+  z.object({ type: z.literal("enabled"), budget_tokens: z.int().positive() }),
+]);
+
+const stored = z.object({
+  max_steps: z.int().positive().optional(),
+  max_tokens: z.int().positive().optional(),
+  thinking: thinking.optional(),
+});
+
+export interface SessionSettings {
+  readonly maxSteps: number | undefined;
+  readonly maxTokens: number | undefined;
+  readonly thinking: ThinkingSetting | undefined;
+}
+
+/** Reads the `settings` column. */
+export const readSettings = (settings: unknown): SessionSettings => {
+  const { max_steps, max_tokens, thinking } = stored.parse(settings);
+  return { maxSteps: max_steps, maxTokens: max_tokens, thinking };
+};
+
+const todos = z.array(z.object({ content: z.string(), status: z.enum(["pending", "in_progress", "completed"]) }));
+
+/** Reads the `todos` column. */
+export const readTodos = (value: unknown): readonly Todo[] => todos.parse(value);

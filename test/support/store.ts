@@ -1,0 +1,103 @@
+/** A tenant with a session, made by SQL, and turns begun on it: what the store's tests start from. */
+import { newId, type RunId, type SessionId, seq } from "../../src/protocol/ids.ts";
+import type { NewRow } from "../../src/protocol/messages.ts";
+import { type BeginOutcome, type BeginTurn, beginTurn, type LoadedSession } from "../../src/store/begin.ts";
+import { connect, type Db } from "../../src/store/db.ts";
+import type { FinishTurn } from "../../src/store/finish.ts";
+import type { RunTotals, StepRecord } from "../../src/store/statements.ts";
+import { noopTracer } from "../../src/telemetry/tracer.ts";
+import { newRow } from "../../src/turns/rows.ts";
+import type { TestDatabase } from "./database.ts";
+
+export const connectTo = (database: TestDatabase): Db =>
+  connect({ databaseUrl: database.connectionString, fetchEndpoint: database.url, timeoutMs: 10_000 }, noopTracer);
+
+export interface Fixture {
+  readonly sessionId: SessionId;
+  readonly keyHash: string;
+}
+
+/** A tenant, a key with all scopes, and an idle session. */
+export const makeSession = async (database: TestDatabase): Promise<Fixture> => {
+  const tenant = newId("tnt");
+  const sessionId = newId("ses");
+  const keyHash = newId("key");
+  await database.sql("insert into tenants (id, name) values ($1, 'test')", [tenant]);
+  await database.sql(
+    "insert into api_keys (id, tenant_id, hash, prefix, scopes) values ($1, $2, $3, 'hango_', '{read,write,content,admin}')",
+    [newId("key"), tenant, keyHash],
+  );
+  await database.sql(
+    "insert into sessions (id, tenant_id, key, model, created_with) values ($1, $2, $3, 'claude-sonnet-5-5', '')",
+    [sessionId, tenant, `key of ${sessionId}`],
+  );
+  await database.sql("insert into session_heads (session_id) values ($1)", [sessionId]);
+  return { sessionId, keyHash };
+};
+
+export const textRow = (
+  origin: NewRow["origin"],
+  text: string,
+  runId: RunId | null,
+  calls: readonly string[] = [],
+): NewRow => newRow({ id: newId("msg"), origin, content: JSON.stringify([{ type: "text", text }]), calls, runId });
+
+export const turnOf = (fixture: Fixture, changes: Partial<BeginTurn> = {}): BeginTurn => {
+  const runId = changes.runId ?? newId("run");
+  return {
+    keyHash: fixture.keyHash,
+    session: { id: fixture.sessionId },
+    runId,
+    idempotencyKey: null,
+    requestHash: "hash",
+    input: textRow("user", "hello", runId),
+    startedAt: "2026-01-01T00:00:00.000Z",
+    ...changes,
+  };
+};
+
+export const begun = (outcome: BeginOutcome): LoadedSession => {
+  if (outcome.kind !== "started") throw new Error(`the turn did not start: ${outcome.kind}`);
+  return outcome.session;
+};
+
+export const start = async (db: Db, fixture: Fixture, changes: Partial<BeginTurn> = {}): Promise<LoadedSession> =>
+  begun(await beginTurn(db, turnOf(fixture, changes)));
+
+export const NO_TOTALS: RunTotals = {
+  steps: 1,
+  usage: { inputTokens: 10, outputTokens: 5, cacheReadTokens: 0, cacheWriteTokens: 0 },
+  costUsd: 0.25,
+};
+
+export const recordOf = (session: LoadedSession, events: StepRecord["events"] = []): StepRecord => ({
+  events,
+  usage: [],
+  nextEvent: session.nextEvent + events.length,
+  thinkingFloor: 1,
+});
+
+export const finishOf = (session: LoadedSession, changes: Partial<FinishTurn> = {}): FinishTurn => ({
+  status: "completed",
+  stopReason: "end_turn",
+  outputText: "done",
+  error: null,
+  message: { row: textRow("assistant", "done", session.lease.holder), seq: seq(session.nextSeq) },
+  base: seq(session.nextSeq + 1),
+  totals: NO_TOTALS,
+  lastInputTokens: 10,
+  todos: [],
+  dbRoundTrips: 2,
+  overheadMs: 1,
+  record: recordOf(session),
+  closing: recordOf(session, [
+    {
+      n: session.nextEvent,
+      type: "run.completed",
+      data: "{}",
+      messageSeq: null,
+      createdAt: "2026-01-01T00:00:01.000Z",
+    },
+  ]),
+  ...changes,
+});
