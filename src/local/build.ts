@@ -158,7 +158,7 @@ export const overLimits = ({ gzippedBytes, startupMs }: Measures): readonly stri
     : []),
 ];
 
-if (import.meta.main) {
+const main = async (): Promise<void> => {
   const { path, built } = await buildWorker();
   const measures = await measureWorker();
   const kib = (bytes: number) => `${bytes} bytes (${(bytes / 1024).toFixed(1)} KiB)`;
@@ -166,8 +166,13 @@ if (import.meta.main) {
   console.log(`size      ${kib(measures.sizeBytes)}`);
   console.log(`gzipped   ${kib(measures.gzippedBytes)}, at most ${kib(SIZE_LIMIT_BYTES)}`);
   console.log(`start-up  ${measures.startupMs.toFixed(1)} ms of CPU, at most ${STARTUP_LIMIT_MS} ms`);
-  for (const problem of overLimits(measures)) {
-    console.error(problem);
+  const problems = overLimits(measures);
+  if (problems.length > 0) throw new Error(problems.join("\n"));
+};
+
+if (import.meta.main) {
+  await main().catch((error: unknown) => {
+    console.error(error instanceof Error ? error.message : error);
     process.exitCode = 1;
-  }
+  });
 }
