@@ -1,10 +1,9 @@
-/** Reading a whole session, in pages: the log never has to fit into memory. */
-import { type SQL, sql } from "drizzle-orm";
-import type { SessionId, TenantId } from "../protocol/ids.ts";
+/** Reading the whole log of a session, in pages: it never has to fit into memory. */
+import { sql } from "drizzle-orm";
+import type { SessionId } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
-import type { SessionRef } from "./begin.ts";
 import type { Db } from "./db.ts";
-import { LOG_COLUMNS, logRow, number, text, time } from "./rows.ts";
+import { LOG_COLUMNS, logRow, number, time } from "./rows.ts";
 
 /** A page ends with the row that reaches so many stored bytes, or after so many rows. */
 const PAGE_BYTES = 4 * 1024 * 1024;
@@ -13,9 +12,6 @@ const PAGE_ROWS = 500;
 /** What an export consists of, fixed when it begins: what is appended later is not in it. */
 export interface ExportPlan {
   readonly sessionId: SessionId;
-  /** The session's columns as a JSON object, `system` and `tools` included. */
-  readonly session: string;
-  readonly createdAt: string;
   readonly rows: number;
   /** Size in bytes of all contents, as sent. */
   readonly contentBytes: number;
@@ -31,38 +27,28 @@ export interface ExportedRow extends LogRow {
   readonly createdAt: string;
 }
 
-const SESSION_JSON = sql`json_build_object('type', 'session', 'id', s.id, 'key', s.key, 'user', s.user_id, 'title', s.title,
-  'model', s.model, 'system', s.system, 'tools', s.tools, 'settings', s.settings, 'metadata', s.metadata, 'todos', s.todos,
-  'turns', s.turns, 'usage', json_build_object('input_tokens', s.input_tokens, 'output_tokens', s.output_tokens,
-    'cache_read_input_tokens', s.cache_read_tokens, 'cache_creation_input_tokens', s.cache_write_tokens),
-  'cost_usd', s.cost_usd, 'rewound', h.rewound::text, 'created_at', s.created_at, 'updated_at', s.updated_at)`;
-
-const named = (session: SessionRef): SQL => ("id" in session ? sql`s.id = ${session.id}` : sql`s.key = ${session.key}`);
-
 /**
- * Measures a session for its export. One round trip.
- * @returns undefined when the tenant has no such session
+ * Measures the log of a session for its export. One round trip.
+ * @param sessionId a session that was found by its tenant
+ * @returns undefined when it is gone
  * @throws StoreUnavailable
  */
-export const planExport = async (db: Db, tenantId: TenantId, session: SessionRef): Promise<ExportPlan | undefined> => {
+export const planExport = async (db: Db, sessionId: SessionId): Promise<ExportPlan | undefined> => {
   const [rows] = await db.batch(
     [
-      sql`select s.id, s.created_at, ${SESSION_JSON}::text as session, l.*, coalesce(h.open_batch_seq + 1, 0) as empty_seq
-        from sessions s join session_heads h on h.session_id = s.id,
-          lateral (select count(*) as rows, coalesce(max(m.seq), 0) as last_seq,
-            coalesce(sum(case when cardinality(m.media) = 0 then octet_length(m.content::text) else m.bytes end), 0) as content_bytes,
-            coalesce(sum(octet_length(m.seq::text || m.id || m.role || m.origin)), 0) as label_bytes
-            from messages m where m.session_id = s.id) l
-        where s.tenant_id = ${tenantId} and ${named(session)}`,
+      sql`select l.*, coalesce(h.open_batch_seq + 1, 0) as empty_seq
+        from session_heads h, lateral (select count(*) as rows, coalesce(max(m.seq), 0) as last_seq,
+          coalesce(sum(case when cardinality(m.media) = 0 then octet_length(m.content::text) else m.bytes end), 0) as content_bytes,
+          coalesce(sum(octet_length(m.seq::text || m.id || m.role || m.origin)), 0) as label_bytes
+          from messages m where m.session_id = h.session_id) l
+        where h.session_id = ${sessionId}`,
     ],
     { name: "plan export", repeatable: true },
   );
   const row = rows?.[0];
   if (row === undefined) return undefined;
   return {
-    sessionId: text(row, "id") as SessionId,
-    session: text(row, "session"),
-    createdAt: time(row, "created_at"),
+    sessionId,
     rows: number(row, "rows"),
     contentBytes: number(row, "content_bytes"),
     labelBytes: number(row, "label_bytes"),

@@ -28,8 +28,6 @@ export interface ImportLook {
   readonly claim: ClaimState;
 }
 
-const named = (session: SessionRef): SQL => ("id" in session ? sql`s.id = ${session.id}` : sql`s.key = ${session.key}`);
-
 const importState = (row: Row, known: readonly Row[]): ImportState => ({
   sessionId: text(row, "id") as SessionId,
   hadTurn: flag(row, "had_turn"),

@@ -6,9 +6,8 @@ import type { FileSystem } from "../files/filesystem.ts";
 import { r2MediaStore } from "../files/media.ts";
 import type { FilePath } from "../files/path.ts";
 import { r2FileSystem } from "../files/r2.ts";
-import type { TenantId } from "../protocol/ids.ts";
+import type { SessionId, TenantId } from "../protocol/ids.ts";
 import { inlineMedia } from "../protocol/media-text.ts";
-import type { SessionRef } from "../store/begin.ts";
 import { type ExportedRow, type ExportPlan, exportRows, planExport } from "../store/export.ts";
 import type { Deps } from "./deps.ts";
 import { sessionRoot } from "./objects.ts";
@@ -22,9 +21,11 @@ export interface ExportEntry {
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-export interface SessionExport {
-  readonly sessionId: string;
-  readonly entries: AsyncIterable<ExportEntry>;
+export interface ExportedSession {
+  readonly tenantId: TenantId;
+  readonly sessionId: SessionId;
+  /** The text of `session.json`. */
+  readonly json: string;
 }
 
 /** What was measured when the export began is not what was read: an erasure or an overwrite came between. */
@@ -116,11 +117,15 @@ const one = async function* (bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
 };
 
-const entries = async function* (deps: Deps, tenantId: TenantId, plan: ExportPlan): AsyncGenerator<ExportEntry> {
-  const root = sessionRoot(tenantId, plan.sessionId);
+const entries = async function* (
+  deps: Deps,
+  { tenantId, sessionId, json }: ExportedSession,
+  plan: ExportPlan,
+): AsyncGenerator<ExportEntry> {
+  const root = sessionRoot(tenantId, sessionId);
   const media = r2MediaStore(deps.bucket, root, deps.sleep);
   const modifiedMs = deps.now();
-  const session = encoder.encode(`${JSON.stringify(JSON.parse(plan.session), undefined, 2)}\n`);
+  const session = encoder.encode(json);
   yield { name: "session.json", sizeBytes: session.byteLength, modifiedMs, body: one(session) };
   const sizeBytes = plan.rows * FRAME_BYTES + plan.labelBytes + plan.contentBytes;
   const body = measured(sizeBytes, messageParts(exportRows(deps.db, plan), media.get));
@@ -130,14 +135,14 @@ const entries = async function* (deps: Deps, tenantId: TenantId, plan: ExportPla
 
 /**
  * Begins an export: everything of the session at this moment, rows that a rewind took out of sight included.
- * @returns undefined when the tenant has no such session
+ * @param session found by its tenant
+ * @returns undefined when it is gone
  * @throws StoreUnavailable; while entries are read also ExportChanged, MediaMissing and what R2 throws
  */
 export const exportSession = async (
   deps: Deps,
-  tenantId: TenantId,
-  session: SessionRef,
-): Promise<SessionExport | undefined> => {
-  const plan = await planExport(deps.db, tenantId, session);
-  return plan === undefined ? undefined : { sessionId: plan.sessionId, entries: entries(deps, tenantId, plan) };
+  session: ExportedSession,
+): Promise<AsyncIterable<ExportEntry> | undefined> => {
+  const plan = await planExport(deps.db, session.sessionId);
+  return plan === undefined ? undefined : entries(deps, session, plan);
 };
