@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CallAborted, ContextOverflowError } from "../../../src/models/errors.ts";
 import { fromProviderError, readRetryAfterMs } from "../../../src/models/provider-errors.ts";
@@ -311,6 +312,35 @@ describe("a call ends", () => {
       providerOn(wire, timers).generate(request(), options(timers, { signal: controller.signal })),
     );
     expect(error.kind).toBe("aborted");
+  });
+
+  it("not by silence during the wait before a retry", async () => {
+    const controller = new AbortController();
+    const waiting = Promise.withResolvers<void>();
+    const watched: FakeTimers = {
+      ...timers,
+      after: (delayMs, run) => {
+        const cancel = timers.after(delayMs, run);
+        return () => {
+          cancel();
+          if (delayMs === 120_000) waiting.resolve();
+        };
+      },
+    };
+    wire.play(failure(429, "rate_limit_error", "later", { "retry-after": "30" }));
+    const call = providerOn(wire, watched).generate(request(), options(timers, { signal: controller.signal }));
+    call.catch(() => {});
+    await waiting.promise;
+    timers.advance(130_000);
+    controller.abort();
+    expect((await failureOf(call)).kind).toBe("aborted");
+  });
+
+  it("without a listener left on the caller's signal", async () => {
+    const { signal } = new AbortController();
+    wire.play(whole);
+    await providerOn(wire, timers).generate(request(), options(timers, { signal }));
+    expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 
   it("after 120 s of silence (S7)", async () => {
