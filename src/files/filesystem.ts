@@ -19,12 +19,16 @@ export interface FileEntry {
   readonly modifiedMs: number;
   /** Changes whenever the content does; opaque, without quotes. */
   readonly etag: string;
+  /** Present for a file made of sections. */
+  readonly sectioned?: true;
 }
 
 /** One object of a sectioned file: its place in the whole. */
 export interface SectionSpan {
   readonly offsetBytes: number;
   readonly sizeBytes: number;
+  /** Newlines in the sections before this one. */
+  readonly newlinesBefore: number;
 }
 
 export interface FileStat extends FileEntry {

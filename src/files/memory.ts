@@ -116,7 +116,7 @@ export const memoryFileSystem = (clock: () => number): FileSystem => {
       const sectioned = await Promise.all(
         [...sections.keys()].filter(inPage).map(async (path) => {
           const { sizeBytes, modifiedMs, etag } = await joinSections(shownAt(path));
-          return { path, sizeBytes, modifiedMs, etag };
+          return { path, sizeBytes, modifiedMs, etag, sectioned: true } as const;
         }),
       );
       return mergePages(entries.slice(0, limit), entries.length > limit, sectioned, limit, comparePaths);

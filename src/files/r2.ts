@@ -233,7 +233,7 @@ export const r2FileSystem = (bucket: R2Bucket, root: string, sleep: (ms: number)
           .filter(([path]) => path.startsWith(prefix) && (cursor === undefined || comparePaths(path, cursor) > 0))
           .map(async ([path, stored]) => {
             const { sizeBytes, modifiedMs, etag } = await joinSections(shownSections(stored));
-            return { path, sizeBytes, modifiedMs, etag };
+            return { path, sizeBytes, modifiedMs, etag, sectioned: true } as const;
           }),
       );
       return mergePages(page.objects.map(entryOf), page.truncated, sectioned, limit, comparePaths);

@@ -47,6 +47,7 @@ export const shownSections = <Section extends { readonly key: SectionKey }>(
 
 /** Everything `stat` says of a sectioned file but its path. */
 export interface JoinedSections extends Omit<FileEntry, "path"> {
+  readonly sectioned: true;
   readonly lines: LineIndex;
   readonly sections: readonly SectionSpan[];
 }
@@ -54,9 +55,11 @@ export interface JoinedSections extends Omit<FileEntry, "path"> {
 /** @param shown what `shownSections` answered; not empty */
 export const joinSections = async (shown: readonly StoredSection[]): Promise<JoinedSections> => {
   let sizeBytes = 0;
+  let newlines = 0;
   const sections = shown.map((section) => {
-    const span = { offsetBytes: sizeBytes, sizeBytes: section.sizeBytes };
+    const span = { offsetBytes: sizeBytes, sizeBytes: section.sizeBytes, newlinesBefore: newlines };
     sizeBytes += section.sizeBytes;
+    newlines += section.lines.newlines;
     return span;
   });
   const versions = shown.map(({ key, etag }) => `${sectionName(key)} ${etag}`).join("\n");
@@ -64,6 +67,7 @@ export const joinSections = async (shown: readonly StoredSection[]): Promise<Joi
     sizeBytes,
     modifiedMs: Math.max(...shown.map((section) => section.modifiedMs)),
     etag: (await sha256Hex(versions)).slice(0, 32),
+    sectioned: true,
     lines: joinIndexes(shown),
     sections,
   };

@@ -43,14 +43,27 @@ describe("R2 objects", () => {
     expect([await media.removeAll(), await keys()]).toEqual([1, ["0/files/a"]]);
   });
 
-  it("are removed in pages of 1,000", async () => {
+  it("are removed and listed page by page, however small the pages", async () => {
     const bucket = await bucketReady;
+    const limits = new Set<number | undefined>();
+    const small = new Proxy(bucket, {
+      get: (target, name) =>
+        name === "list"
+          ? (options: R2ListOptions) => {
+              limits.add(options.limit);
+              return target.list({ ...options, limit: 4 });
+            }
+          : Reflect.get(target, name, target).bind(target),
+    });
     const root = newRoot();
-    const fs = r2FileSystem(bucket, root, noSleep);
-    for (let hundred = 0; hundred < 11; hundred++) {
-      await Promise.all(Array.from({ length: 100 }, (_, index) => bucket.put(`${root}/files/${hundred}-${index}`, "")));
+    const fs = r2FileSystem(small, root, noSleep);
+    for (let index = 0; index < 10; index++) {
+      await fs.write(at(`/${index}`), "");
+      await fs.append(at("/h"), `${index}`, { first: index, last: index });
     }
-    expect([await fs.removeAll(), (await bucket.list({ prefix: root })).objects]).toEqual([1_100, []]);
+    expect(new TextDecoder().decode((await fs.read(at("/h")))?.bytes)).toBe("0123456789");
+    expect([await fs.removeAll(), (await bucket.list({ prefix: root })).objects]).toEqual([20, []]);
+    expect([...limits]).toEqual([1_000]);
   });
 
   it("of a sectioned file are read only where a range needs them", async () => {

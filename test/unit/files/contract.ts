@@ -136,10 +136,15 @@ export const fileSystemContract = (name: string, make: () => Promise<FileSystem>
           ],
         },
         sections: [
-          { offsetBytes: 0, sizeBytes: 11 },
-          { offsetBytes: 11, sizeBytes: 4 },
-          { offsetBytes: 15, sizeBytes: 7 },
+          { offsetBytes: 0, sizeBytes: 11, newlinesBefore: 0 },
+          { offsetBytes: 11, sizeBytes: 4, newlinesBefore: 2 },
+          { offsetBytes: 15, sizeBytes: 7, newlinesBefore: 3 },
         ],
+        sectioned: true,
+      });
+      const { path, sizeBytes, modifiedMs, etag } = stat ?? {};
+      expect(await fs.list({ prefix: "/h", limit: 5 })).toEqual({
+        files: [{ path, sizeBytes, modifiedMs, etag, sectioned: true }],
       });
       expect(stat?.lines === undefined ? 0 : countLines(stat.lines, stat.sizeBytes)).toBe(4);
     });
