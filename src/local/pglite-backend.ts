@@ -9,9 +9,10 @@ import {
   type QueryResult,
   type Session,
 } from "./backend.ts";
+import { lockDirectory } from "./directory-lock.ts";
 
 export interface PgliteOptions {
-  /** Directory that keeps the data, created when missing. Nothing may open it twice. In memory when absent. */
+  /** Directory that keeps the data, created when missing. In memory when absent. */
   readonly dataDir?: string;
   /** What `dump` of an earlier backend returned, to start from. */
   readonly loadFrom?: Blob;
@@ -24,11 +25,15 @@ export interface PgliteBackend extends Backend {
 
 const asText = (value: string): string => value;
 
-/** Opens the database. A new one takes seconds; one from a dump or an existing directory less than one. */
+/**
+ * Opens the database. A new one takes seconds; one from a dump or an existing directory less than one. Rejects with
+ * `DirectoryInUseError` when another backend has the directory open.
+ */
 export async function createPgliteBackend(options: PgliteOptions): Promise<PgliteBackend> {
-  const db = await PGlite.create({
-    ...(options.dataDir === undefined ? {} : { dataDir: options.dataDir }),
-    ...(options.loadFrom === undefined ? {} : { loadDataDir: options.loadFrom }),
+  const unlock = options.dataDir === undefined ? undefined : await lockDirectory(options.dataDir);
+  const db = await open(options).catch(async (error: unknown) => {
+    await unlock?.();
+    throw error;
   });
   // Values pass as raw text both ways: a json that was parsed and printed again has lost its bytes (V9).
   for (const type of Object.keys(db.parsers)) db.parsers[type] = asText;
@@ -88,8 +93,19 @@ export async function createPgliteBackend(options: PgliteOptions): Promise<Pglit
         await reset();
       }),
     dump: () => exclusively(() => db.dumpDataDir("none")),
-    close: () => exclusively(() => db.close()),
+    close: () =>
+      exclusively(async () => {
+        await db.close();
+        await unlock?.();
+      }),
   };
+}
+
+function open(options: PgliteOptions): Promise<PGlite> {
+  return PGlite.create({
+    ...(options.dataDir === undefined ? {} : { dataDir: options.dataDir }),
+    ...(options.loadFrom === undefined ? {} : { loadDataDir: options.loadFrom }),
+  });
 }
 
 async function run(db: PGlite, { query, params }: Query): Promise<QueryResult> {

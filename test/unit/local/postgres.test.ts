@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { expect, test, vi } from "vitest";
+import { DirectoryInUseError, lockDirectory } from "../../../src/local/directory-lock.ts";
 import { createPgliteBackend } from "../../../src/local/pglite-backend.ts";
 import { startPostgres } from "../../../src/local/postgres.ts";
 
@@ -58,17 +59,43 @@ test("a server does not outlive a process that is killed", async () => {
   }
 });
 
-test("PGlite keeps its data in a directory, byte for byte (V9)", async () => {
+test("PGlite keeps its data in a directory, byte for byte (V9), and lets nobody else in meanwhile", async () => {
   const dir = await mkdtemp(join(tmpdir(), "hango-pglite-"));
   try {
     const first = await createPgliteBackend({ dataDir: join(dir, "db") });
     await first.query({ query: "CREATE TABLE kept (doc json)", params: [] });
     await first.query({ query: "INSERT INTO kept VALUES ($1)", params: ['{"1":1.0}'] });
+    await expect(createPgliteBackend({ dataDir: join(dir, "db") })).rejects.toThrow(DirectoryInUseError);
     await first.close();
     expect(await readFile(join(dir, "db", "PG_VERSION"), "utf8")).toBe("18\n");
     const second = await createPgliteBackend({ dataDir: join(dir, "db") });
     expect((await second.query({ query: "SELECT doc FROM kept", params: [] })).rows).toEqual([['{"1":1.0}']]);
     await second.close();
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+}, 90_000);
+
+test("a directory is free again after its process was killed", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "hango-lock-test-"));
+  try {
+    const module = join(import.meta.dirname, "../../../src/local/directory-lock.ts");
+    const script = join(dir, "hold.ts");
+    await writeFile(
+      script,
+      `import { lockDirectory } from ${JSON.stringify(module)};
+       await lockDirectory(${JSON.stringify(dir)});
+       console.log("held");
+       setInterval(() => undefined, 1000);`,
+    );
+    const child = spawn(process.execPath, [script], { stdio: ["ignore", "pipe", "inherit"] });
+    await once(child.stdout, "data");
+    await expect(lockDirectory(dir)).rejects.toThrow(DirectoryInUseError);
+    const gone = once(child, "exit");
+    child.kill("SIGKILL");
+    await gone;
+    const unlock = await lockDirectory(dir);
+    await unlock();
   } finally {
     await rm(dir, { recursive: true, force: true });
   }
