@@ -4,10 +4,18 @@ import type { Deps } from "../turns/deps.ts";
 import type { App, AppEnv, Ctx } from "./env.ts";
 import { invalidInput, type ReadError, respondToError } from "./error-response.ts";
 import { ApiError } from "./errors.ts";
+import { registerFiles } from "./files.ts";
 import { registerHealth } from "./health.ts";
+import { registerImportExport } from "./import-export.ts";
+import { registerKeys } from "./keys.ts";
+import { registerMessages } from "./messages.ts";
 import { rateLimit, requestId, securityHeaders } from "./middleware.ts";
 import { allowedMethods, registerDescription } from "./openapi.ts";
+import { registerRuns } from "./runs.ts";
 import { registerSessions } from "./sessions.ts";
+import { registerTenants } from "./tenants.ts";
+import { registerTurns } from "./turns.ts";
+import { registerUsage } from "./usage.ts";
 
 /** Builds what one request works with. */
 export type MakeDeps = (request: {
@@ -23,7 +31,18 @@ export interface AppOptions {
 }
 
 /** The operations of the API, in the order of the documentation. */
-const registrations: readonly ((app: App) => void)[] = [registerSessions, registerHealth];
+const registrations: readonly ((app: App) => void)[] = [
+  registerSessions,
+  registerTurns,
+  registerRuns,
+  registerMessages,
+  registerFiles,
+  registerImportExport,
+  registerUsage,
+  registerKeys,
+  registerTenants,
+  registerHealth,
+];
 
 const WHERE = {
   query: "query",
