@@ -125,23 +125,24 @@ export interface Measures {
   readonly startupMs: number;
 }
 
+/** Other work on the machine stretches a profile and never shortens one, so the least of a few is the nearest to the truth. */
+const PROFILES = 3;
+
+const profileStartup = async (root: string, aside: string): Promise<number> => {
+  const profile = join(aside, "startup.cpuprofile");
+  const bundle = join(root, "dist/worker.bundle");
+  const args = ["--worker", bundle, "--config", join(root, "wrangler.toml"), "--outfile", profile];
+  await wrangler(["check", "startup", ...args], root, aside);
+  return activeMs(JSON.parse(await readFile(profile, "utf8")) as CpuProfile);
+};
+
 /** Measures what `buildWorker` made: its size, and the CPU time of its global scope in workerd on this machine. */
 export const measureWorker = async (root: string = PROJECT): Promise<Measures> => {
-  const dist = join(root, "dist");
-  const code = await readFile(join(dist, "worker.js"));
-  const aside = await mkdtemp(join(dist, ".measuring-"));
+  const code = await readFile(join(root, "dist/worker.js"));
+  const aside = await mkdtemp(join(root, "dist/.measuring-"));
   try {
-    const profile = join(aside, "startup.cpuprofile");
-    const args = [
-      "--worker",
-      join(dist, "worker.bundle"),
-      "--config",
-      join(root, "wrangler.toml"),
-      "--outfile",
-      profile,
-    ];
-    await wrangler(["check", "startup", ...args], root, aside);
-    const startupMs = activeMs(JSON.parse(await readFile(profile, "utf8")) as CpuProfile);
+    let startupMs = Number.POSITIVE_INFINITY;
+    for (let i = 0; i < PROFILES; i++) startupMs = Math.min(startupMs, await profileStartup(root, aside));
     return { sizeBytes: code.length, gzippedBytes: gzipSync(code, { level: 9 }).length, startupMs };
   } finally {
     await rm(aside, { recursive: true, force: true });
