@@ -260,6 +260,18 @@ export class ConfigError extends Error {
   }
 }
 
+/**
+ * Checks the variables that are given, for a start-up that has no bindings yet: what is wrong with each, and unknown ones.
+ * @param env names and values; a variable that is missing is no problem here
+ * @returns a line per problem, without secrets
+ */
+export const variableProblems = (env: Readonly<Record<string, string | undefined>>): readonly string[] =>
+  Object.entries(variables).flatMap(([name, field]) => {
+    const value = env[name];
+    if (field.meta()?.kind !== "variable" || value === undefined || value === "") return [];
+    return (z.object({ [name]: field }).safeParse({ [name]: value }).error?.issues ?? []).map(problemOf);
+  });
+
 export type Config = ReturnType<typeof parseConfig>;
 
 /**

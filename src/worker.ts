@@ -1,6 +1,6 @@
 /** The three doors of the Worker: HTTP, queue and clock. Each builds what it works with and hands it inwards. */
 import { createApp } from "./api/app.ts";
-import { type Config, parseConfig } from "./config.ts";
+import { type Config, ConfigError, parseConfig } from "./config.ts";
 import { newId } from "./protocol/ids.ts";
 import { connect } from "./store/db.ts";
 import { consoleSink, createLog } from "./telemetry/log.ts";
@@ -14,13 +14,22 @@ import type { QueueMessage } from "./turns/queue.ts";
 /** The configuration by the environment that it was read from: the same object for all requests of an isolate. */
 const configs = new WeakMap<object, Config>();
 
-/** @throws ConfigError */
+/** @throws ConfigError, whose message names every problem and holds no secret; it is logged, since a caller must not see it */
 const configOf = (env: object): Config => {
   const known = configs.get(env);
   if (known !== undefined) return known;
-  const config = parseConfig(env);
-  configs.set(env, config);
-  return config;
+  try {
+    const config = parseConfig(env);
+    configs.set(env, config);
+    return config;
+  } catch (error) {
+    if (error instanceof ConfigError) {
+      createLog({ level: "error", sink: consoleSink, traceIds: activeTraceIds }).error("the configuration is wrong", {
+        problems: error.message,
+      });
+    }
+    throw error;
+  }
 };
 
 const makeDeps = (env: object, waitUntil: Deps["waitUntil"]): Deps => {

@@ -188,8 +188,8 @@ const post = async (c: Ctx, id: string, body: TurnBody): Promise<Response> => {
     input: body.input,
     idempotencyKey: idempotencyKeyOf(c.req.raw.headers),
     requestHash: await requestHashOf(c),
+    startedAt: new Date(deps.now()).toISOString(),
   };
-  const startedAt = new Date(deps.now()).toISOString();
   let outcome = await begin(deps, request);
   if (outcome.kind === "session_not_found" && body.create) {
     if (!("key" in request.session))
@@ -199,7 +199,7 @@ const post = async (c: Ctx, id: string, body: TurnBody): Promise<Response> => {
   }
   switch (outcome.kind) {
     case "started":
-      return start(c, body, outcome.session, startedAt);
+      return start(c, body, outcome.session, request.startedAt);
     case "unauthenticated":
       throw denied.unknownKey();
     case "forbidden":

@@ -1,7 +1,7 @@
 /** `npm start`: brings up the platform and says how to use it. With `--json`, one line of JSON on standard output for scripts. */
 import { createServer } from "node:net";
 import { ConfigError } from "../config.ts";
-import { DataDirInUse } from "./data-lock.ts";
+import { DirectoryInUseError } from "./directory-lock.ts";
 import { MigrationError } from "./migrate.ts";
 import { type Platform, startPlatform } from "./platform.ts";
 import { parseSettings } from "./settings.ts";
@@ -36,7 +36,7 @@ Ctrl-C stops it.`;
 
 /** The message of an error that the person at the terminal can act on; undefined for a fault of ours. */
 const knownProblem = (error: unknown): string | undefined =>
-  error instanceof ConfigError || error instanceof DataDirInUse || error instanceof MigrationError
+  error instanceof ConfigError || error instanceof DirectoryInUseError || error instanceof MigrationError
     ? error.message
     : undefined;
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { Backend } from "./backend.ts";
 import { buildWorker } from "./build.ts";
 import { parseConnectionString } from "./connection-string.ts";
-import { lockDataDir } from "./data-lock.ts";
+import { lockDirectory } from "./directory-lock.ts";
 import { MIGRATIONS_DIR, migrate, migrateUrl, readMigrations } from "./migrate.ts";
 import { type Credentials, startNeonEndpoint } from "./neon-endpoint.ts";
 import { createPgliteBackend } from "./pglite-backend.ts";
@@ -147,13 +147,13 @@ const apiKeyFor = async (url: string, { adminKey, apiKey }: Kept): Promise<strin
 
 /**
  * Starts everything and waits until it answers.
- * @throws DataDirInUse, ConfigError, MigrationError, or what the failing part says; what had been started is ended first
+ * @throws DirectoryInUseError, ConfigError, MigrationError, or what the failing part says; what had been started is ended first
  */
 export const startPlatform = async (options: PlatformOptions): Promise<Platform> => {
   const undo = undoer();
   try {
     await mkdir(options.dataDir, { recursive: true });
-    undo.add(await lockDataDir(options.dataDir));
+    undo.add(await lockDirectory(options.dataDir));
     options.onProgress("building the Worker");
     const { path: scriptPath } = await buildWorker();
     const database = await startDatabase(options);

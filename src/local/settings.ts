@@ -1,6 +1,6 @@
 /** Variables of the local runner, which the Worker never sees. */
 import { z } from "zod";
-import { ConfigError, variables as workerVariables } from "../config.ts";
+import { ConfigError, variableProblems, variables as workerVariables } from "../config.ts";
 import { problemOf, readers, unknownVariables, variable } from "../protocol/variables.ts";
 
 export const runnerVariables = {
@@ -31,14 +31,18 @@ export interface Settings {
 }
 
 /**
- * Reads the runner's own variables.
+ * Reads the runner's own variables, and checks those that are for the Worker, so that a wrong one shows before anything starts.
  * @throws ConfigError for a wrong value, and for a `HANGO_` variable that neither the runner nor the Worker reads
  */
 export const parseSettings = (env: Readonly<Record<string, string | undefined>>): Settings => {
   const names = Object.keys(runnerVariables);
   const parsed = schema.safeParse(Object.fromEntries(names.map((name) => [name, env[name]])));
   const known = [...Object.keys(workerVariables), ...names];
-  const problems = [...(parsed.error?.issues.map(problemOf) ?? []), ...unknownVariables(Object.keys(env), known)];
+  const problems = [
+    ...(parsed.error?.issues.map(problemOf) ?? []),
+    ...variableProblems(env),
+    ...unknownVariables(Object.keys(env), known),
+  ];
   if (!parsed.success || problems.length > 0) throw new ConfigError(problems);
   return { port: parsed.data.PORT, dataDir: parsed.data.HANGO_DATA_DIR };
 };

@@ -1,6 +1,6 @@
 /** The built Worker in workerd on this machine, with the bindings that `wrangler.toml` declares. */
-import { dirname } from "node:path";
-import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { readFile } from "node:fs/promises";
+import { convertV4MiniflareOptions, Miniflare, type V4MiniflareOptions } from "miniflare";
 
 export interface WorkerHostOptions {
   /** The bundle; see `buildWorker`. */
@@ -25,27 +25,42 @@ export interface WorkerHost {
   close(): Promise<void>;
 }
 
+type ScriptOptions = Extract<V4MiniflareOptions, { scriptPath: string }>;
+type Declared = Pick<
+  ScriptOptions,
+  "compatibilityDate" | "compatibilityFlags" | "r2Buckets" | "queueProducers" | "queueConsumers" | "ratelimits"
+>;
+
+const NAMES = [
+  "compatibilityDate",
+  "compatibilityFlags",
+  "r2Buckets",
+  "queueProducers",
+  "queueConsumers",
+  "ratelimits",
+];
+
 /**
- * Reads the Worker's options from `wrangler.toml`. Wrangler is loaded late and told to be quiet: it would otherwise warn about secrets
+ * Reads what the Worker is given from `wrangler.toml`. Wrangler is loaded late and told to be quiet: it would otherwise warn about secrets
  * that are handed to the Worker here, and ask the network for its own updates.
  */
-const declared = async (configPath: string) => {
+const declared = async (configPath: string): Promise<Declared> => {
   process.env.WRANGLER_LOG = "none";
   process.env.WRANGLER_SEND_METRICS = "false";
   const { unstable_getMiniflareWorkerOptions } = await import("wrangler");
-  return unstable_getMiniflareWorkerOptions(configPath).workerOptions;
+  const { workerOptions } = unstable_getMiniflareWorkerOptions(configPath);
+  // Of the rest, some options are for bundling, and Miniflare refuses them.
+  return Object.fromEntries(Object.entries(workerOptions).filter(([name]) => NAMES.includes(name))) as Declared;
 };
 
 /** Starts the Worker. Rejects when it does not come up. */
 export const startWorkerHost = async (options: WorkerHostOptions): Promise<WorkerHost> => {
-  const { bindings: _, ...worker } = await declared(options.configPath);
+  const worker = await declared(options.configPath);
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       ...worker,
-      rootPath: dirname(options.scriptPath),
-      modules: true,
-      modulesRoot: dirname(options.scriptPath),
-      scriptPath: options.scriptPath,
+      // Given as text: a script outside the working directory would not be found.
+      modules: [{ type: "ESModule", path: "worker.js", contents: await readFile(options.scriptPath, "utf8") }],
       bindings: { ...options.variables },
       host: "127.0.0.1",
       port: options.port,

@@ -15,6 +15,8 @@ export interface TurnRequest {
   readonly idempotencyKey: string | null;
   /** SHA-256 of what the idempotency key stands for. */
   readonly requestHash: string;
+  /** When the request arrived, RFC 3339. */
+  readonly startedAt: string;
 }
 
 /** The storage of the session, found by the same rules as `begin` finds it; null when the begin will refuse anyhow, and says why. */
@@ -49,7 +51,7 @@ export const begin = async (deps: Deps, request: TurnRequest): Promise<BeginOutc
     idempotencyKey: request.idempotencyKey,
     requestHash: request.requestHash,
     input: await inputRow(refused ? "refused" : request.input, deps.newId("msg"), runId, storage),
-    startedAt: new Date(deps.now()).toISOString(),
+    startedAt: request.startedAt,
   });
 };
 
