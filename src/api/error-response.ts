@@ -30,14 +30,16 @@ const flatten = (issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey
     if (issue.code === "unrecognized_keys")
       return issue.keys.map((key) => ({ path: [...path, key], message: "unknown field" }));
     if (issue.code !== "invalid_union" || issue.errors.length === 0) return [{ path, message: lower(issue.message) }];
-    const typed = issue.errors.filter(
-      (branch) => !branch.some(({ path: at }) => at.length <= 1 && (at[0] ?? "type") === "type"),
-    );
+    const typed = issue.errors.filter((branch) => !branch.some(failsAtType));
     const closest = (typed.length > 0 ? typed : issue.errors).toSorted((a, b) => a.length - b.length)[0] ?? [];
     if (typed.length > 0) return flatten(closest, path);
     const expected = [...new Set(issue.errors.flatMap((branch) => branch.map(({ message }) => lower(message))))];
     return [{ path: [...path, ...(closest[0]?.path ?? [])], message: expected.join("; or ") }];
   });
+
+/** The branch is not the one that was meant: its `type` is another, or the value is of another kind altogether. */
+const failsAtType = ({ path, code }: z.core.$ZodIssue): boolean =>
+  path.length === 0 ? code === "invalid_type" : path.length === 1 && path[0] === "type";
 
 const lower = (message: string): string => message.replace(/^Invalid input: /, "");
 

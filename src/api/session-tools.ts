@@ -38,11 +38,7 @@ const headers = z
       .max(4_096)
       .regex(/^[\t\x20-\x7e]*$/, "expected visible ASCII characters"),
   )
-  .refine((given) => Object.keys(given).length <= MAX_HEADERS, `at most ${MAX_HEADERS} headers`)
-  .refine(
-    (given) => !Object.values(given).includes(HIDDEN),
-    `${HIDDEN} is what hango shows instead of a value; give the value itself`,
-  );
+  .refine((given) => Object.keys(given).length <= MAX_HEADERS, `at most ${MAX_HEADERS} headers`);
 
 const httpTool = z
   .strictObject({
@@ -72,10 +68,10 @@ const providerTool = z
   .looseObject({
     type: z
       .string()
-      .regex(
-        /^(web_search|web_fetch|code_execution)_\w{1,64}$/,
-        'expected "http", "web_search_...", "web_fetch_..." or "code_execution_..."',
-      ),
+      .regex(/^(web_search|web_fetch|code_execution)_\w{1,64}$/, {
+        error: 'expected "http", "web_search_...", "web_fetch_..." or "code_execution_..."',
+        abort: true,
+      }),
     name: toolName,
   })
   .refine((tool) => !holdsNul(tool), "must not contain NUL characters")
@@ -98,11 +94,18 @@ export const toolsSchema = z
 
 const isHttp = (tool: Tool): tool is z.infer<typeof httpTool> => tool.type === "http";
 
-/** @throws ApiError `invalid_request` for an endpoint that hango will not call */
-export const checkToolUrls = (tools: readonly Tool[], allowPrivate: boolean): void => {
+/** @throws ApiError `invalid_request` for an endpoint that hango will not call, or a hidden value that was sent back */
+export const checkTools = (tools: readonly Tool[], allowPrivate: boolean): void => {
   tools.forEach((tool, index) => {
-    const reason = isHttp(tool) ? checkOutboundUrl(tool.url, allowPrivate) : null;
+    if (!isHttp(tool)) return;
+    const reason = checkOutboundUrl(tool.url, allowPrivate);
     if (reason !== null) throw invalid(`tools[${index}].url`, reason);
+    if (Object.values(tool.headers ?? {}).includes(HIDDEN)) {
+      throw invalid(
+        `tools[${index}].headers`,
+        `${HIDDEN} is what hango shows instead of a value; give the value itself`,
+      );
+    }
   });
 };
 

@@ -19,7 +19,7 @@ import {
   sessionSchema,
   showSession,
 } from "./session-schema.ts";
-import { checkToolUrls } from "./session-tools.ts";
+import { checkTools } from "./session-tools.ts";
 import { boundedText, timestamp } from "./text.ts";
 
 const tags = ["sessions"];
@@ -48,7 +48,7 @@ const registerCreate = (app: App): void =>
     async (c) => {
       const { db, config, newId } = c.get("deps");
       const given = c.req.valid("json");
-      checkToolUrls(given.tools ?? [], config.allowPrivateUrls);
+      checkTools(given.tools ?? [], config.allowPrivateUrls);
       const tenantId = tenantOf(c);
       const session = await newSessionOf(newId("ses"), tenantId, given, config.defaultModel);
       const outcome = await createSession(db, session, await claimOf(c, tenantId, session.id));
@@ -159,7 +159,7 @@ const registerChange = (app: App): void =>
     async (c) => {
       const { db, config } = c.get("deps");
       const given = c.req.valid("json");
-      checkToolUrls(given.tools ?? [], config.allowPrivateUrls);
+      checkTools(given.tools ?? [], config.allowPrivateUrls);
       const ref = sessionRefOf(c.req.valid("param").id);
       const outcome = await changeSession(db, tenantOf(c), ref, sessionChangeOf(given), MAX_METADATA);
       if (outcome.kind === "not_found") throw notFound("session");
