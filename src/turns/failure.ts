@@ -40,7 +40,8 @@ const BY_KIND: Readonly<Record<FailureKind, Words>> = {
   aborted: { type: "api_error", code: "run_interrupted", retryable: true },
 };
 
-const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+const sentence = (text: string): string =>
+  `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 
 /**
  * The error that a run is recorded and answered with.

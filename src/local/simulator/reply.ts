@@ -1,4 +1,6 @@
 /** From the blocks that a script or the agent wants to say to the finished answer: ids, signatures, limits, usage. */
+
+import { repairSurrogates } from "../../protocol/json-text.ts";
 import type { CacheUsage } from "./cache.ts";
 import { scan } from "./json.ts";
 import { digestOf, segment } from "./prefix.ts";
@@ -102,7 +104,7 @@ const finish = (blocks: readonly ScriptBlock[], request: SimRequest): readonly A
     const made = finishBlock(block, index, link, request);
     const whole = made.kind === "call" ? { ...made, inputText: completed(made.inputText) } : made;
     const place = { part: "messages", path: "", role: "assistant", opensMessage: false } as const;
-    link = digestOf(link, segment(place, {}, scan(blockJson(whole))).digest);
+    link = digestOf(link, segment(place, {}, scan(repairSurrogates(blockJson(whole)))).digest);
     return made;
   });
 };
