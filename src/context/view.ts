@@ -1,6 +1,7 @@
 /** From log rows to the messages of a request: the only place where stored messages become wire messages (V1, V9). */
-import { arrayElements, objectMembers } from "../protocol/json-text.ts";
+import { objectMembers } from "../protocol/json-text.ts";
 import type { LogRow, ViewMessage } from "../protocol/messages.ts";
+import { blockTexts, blockType, joinBlocks, portable } from "./imported.ts";
 
 export interface ViewSettings {
   /** Assistant rows with a lower seq are rendered without thinking (V5). Rows that were imported always are: what they are bound to is elsewhere. */
@@ -10,55 +11,27 @@ export interface ViewSettings {
 const THINKING_TYPES: ReadonlySet<string> = new Set(["thinking", "redacted_thinking"]);
 
 /** Stands where a message lost all its blocks: an empty message would be refused (V5). */
-const PLACEHOLDER = '[{"type":"text","text":"(thinking)"}]';
+const PLACEHOLDER = '[{"type":"text","text":"(no text)"}]';
 
 /** What a call gets that nobody answered: neutral, because nobody knows what it did (C3). */
 const stubResult = (callId: string): string =>
   `{"type":"tool_result","tool_use_id":${JSON.stringify(callId)},"content":"No result was recorded for this call.","is_error":true}`;
-
-const blockType = (block: string): string => {
-  const type = objectMembers(block).find((member) => member.key === "type");
-  return type === undefined ? "" : String(JSON.parse(block.slice(type.start, type.end)));
-};
-
-/** The blocks of a content text, each as the text it stands in. */
-const blockTexts = (content: string): readonly string[] =>
-  arrayElements(content).map(({ start, end }) => content.slice(start, end));
-
-const join = (blocks: readonly string[]): string => `[${blocks.join(",")}]`;
 
 const withoutThinking = (content: string): string => {
   if (!content.includes("thinking")) return content;
   const blocks = blockTexts(content);
   const kept = blocks.filter((block) => !THINKING_TYPES.has(blockType(block)));
   if (kept.length === blocks.length) return content;
-  return kept.length === 0 ? PLACEHOLDER : join(kept);
+  return kept.length === 0 ? PLACEHOLDER : joinBlocks(kept);
 };
-
-/** Removes one member of an object's text, with the comma that belongs to it. */
-const withoutMember = (object: string, key: string): string => {
-  const members = objectMembers(object);
-  const at = members.findIndex((member) => member.key === key);
-  const member = members[at];
-  if (member === undefined) return object;
-  const next = members[at + 1];
-  const before = members[at - 1];
-  if (next !== undefined) return object.slice(0, member.keyStart) + object.slice(next.keyStart);
-  return object.slice(0, before?.end ?? member.keyStart) + object.slice(member.end);
-};
-
-/** Imported rows may carry the cache marks of the system that they come from; ours are placed on the final shape. */
-const withoutForeignMarks = (content: string): string =>
-  content.includes('"cache_control"')
-    ? join(blockTexts(content).map((block) => withoutMember(block, "cache_control")))
-    : content;
 
 const isImported = (row: LogRow): boolean => row.runId === null;
 
 const render = (row: LogRow, settings: ViewSettings): ViewMessage => {
-  const own = isImported(row) ? withoutForeignMarks(row.content) : row.content;
+  const own = isImported(row) ? portable(row.content) : row.content;
   const bound = row.role === "assistant" && (isImported(row) || row.seq < settings.thinkingFloor);
-  return { role: row.role, content: bound ? withoutThinking(own) : own, media: row.media };
+  const content = bound ? withoutThinking(own) : own;
+  return { role: row.role, content: content === "[]" ? PLACEHOLDER : content, media: row.media };
 };
 
 /** The ids that a message's results answer. */
@@ -74,8 +47,8 @@ const answered = (message: LogRow | undefined): ReadonlySet<string> => {
 /** Puts stubs before everything else in the message that follows, or makes that message (results come first, C7). */
 const answerWithStubs = (missing: readonly string[], next: ViewMessage | undefined): ViewMessage => {
   const stubs = missing.map(stubResult);
-  if (next === undefined || next.role !== "user") return { role: "user", content: join(stubs), media: [] };
-  return { ...next, content: join([...stubs, ...blockTexts(next.content)]) };
+  if (next === undefined || next.role !== "user") return { role: "user", content: joinBlocks(stubs), media: [] };
+  return { ...next, content: joinBlocks([...stubs, ...blockTexts(next.content)]) };
 };
 
 /**
