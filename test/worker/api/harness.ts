@@ -159,7 +159,9 @@ export const harness = async ({ kind = "pglite", env = {} }: HarnessOptions = {}
     roundTrips = db.requests() - before;
     const text = new TextDecoder().decode(bytes);
     const isJson =
-      method !== "HEAD" && response.headers.get("Content-Type") === "application/json" && !response.headers.has("ETag");
+      method !== "HEAD" &&
+      response.headers.get("Content-Type") === "application/json" &&
+      !response.headers.has("Content-Disposition");
     const parsed: unknown = isJson ? JSON.parse(text) : undefined;
     if (isJson) {
       const conforms = promised(app, method, path, response.status)?.safeParse(parsed);
