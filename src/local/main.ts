@@ -56,8 +56,14 @@ const main = async (): Promise<void> => {
     await platform?.close();
     process.exit(0);
   };
-  process.on("SIGINT", () => void stop());
-  process.on("SIGTERM", () => void stop());
+  const listen = (): void => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) {
+      // Miniflare's own handler would end the process while the database is still being closed.
+      process.removeAllListeners(signal);
+      process.on(signal, () => void stop());
+    }
+  };
+  listen();
 
   platform = await startPlatform({
     ...settings,
@@ -65,6 +71,7 @@ const main = async (): Promise<void> => {
     onLog: say,
     onProgress: (what) => say(`hango: ${what} ...`),
   });
+  listen();
   if (stopping) {
     await platform.close();
     return;
