@@ -34,6 +34,8 @@ interface Schema {
   readonly format?: string;
 }
 
+type Content = Readonly<Record<string, { readonly schema?: Schema; readonly example?: unknown }>>;
+
 interface Parameter {
   readonly name: string;
   readonly in: string;
@@ -48,10 +50,8 @@ interface Operation {
   readonly description?: string;
   readonly tags?: readonly string[];
   readonly parameters?: readonly Parameter[];
-  readonly requestBody?: {
-    readonly content: Readonly<Record<string, { readonly schema?: Schema; readonly example?: unknown }>>;
-  };
-  readonly responses: Readonly<Record<string, { readonly description: string }>>;
+  readonly requestBody?: { readonly content: Content };
+  readonly responses: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>;
   readonly security?: readonly unknown[];
 }
 
@@ -77,21 +77,26 @@ type Resolve = (schema: Schema) => Schema;
 const resolver =
   (document: OpenApiDocument): Resolve =>
   (schema) => {
-    const name = schema.$ref?.split("/").at(-1);
+    const name = nameOf(schema);
     const found: unknown = name === undefined ? undefined : document.components?.schemas?.[name];
     return found === undefined ? schema : (found as Schema);
   };
 
-const typeWords = (given: Schema, resolve: Resolve): string => {
-  const schema = resolve(given);
+const nameOf = (schema: Schema): string | undefined => schema.$ref?.split("/").at(-1);
+
+/** The type of a value; a schema that the page describes on its own is named. */
+const typeWords = (schema: Schema): string => {
+  const named = nameOf(schema);
+  if (named !== undefined) return named;
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.enum !== undefined) return schema.enum.map((value) => JSON.stringify(value)).join(" or ");
   const branches = schema.anyOf ?? schema.oneOf;
-  if (branches !== undefined) return branches.map((branch) => typeWords(branch, resolve)).join(" or ");
-  if (schema.type === "array")
-    return `array of ${schema.items === undefined ? "anything" : typeWords(schema.items, resolve)}`;
-  if (schema.type === undefined)
-    return schema.allOf?.map((part) => typeWords(part, resolve)).join(" and ") ?? "anything";
+  if (branches !== undefined) return branches.map((branch) => typeWords(branch)).join(" or ");
+  if (schema.type === "array") return `array of ${schema.items === undefined ? "anything" : typeWords(schema.items)}`;
+  if (schema.type === "object" && schema.properties?.data?.items !== undefined) {
+    return `page of ${typeWords(schema.properties.data.items)}`;
+  }
+  if (schema.type === undefined) return schema.allOf?.map((part) => typeWords(part)).join(" and ") ?? "anything";
   return typeof schema.type === "string" ? schema.type : schema.type.join(" or ");
 };
 
@@ -156,9 +161,25 @@ const table = (title: string, rows: readonly (readonly [string, string, string])
 const membersOf = (schema: Schema, resolve: Resolve): readonly (readonly [string, string, string])[] =>
   Object.entries(schema.properties ?? {}).map(([name, member]) => [
     schema.required?.includes(name) ? `${name} (required)` : name,
-    typeWords(member, resolve),
+    typeWords(member),
     resolve(member).description ?? member.description ?? "",
   ]);
+
+const answerType = (content: Content = {}): string =>
+  Object.entries(content)
+    .map(([type, { schema }]) => (type === "application/json" && schema !== undefined ? typeWords(schema) : type))
+    .join(" or ");
+
+/** Schemas that operations refer to by name. */
+const objects = (document: OpenApiDocument, resolve: Resolve) =>
+  Object.keys(document.components?.schemas ?? {})
+    .toSorted()
+    .map((name) => {
+      const schema = resolve({ $ref: name });
+      const members = membersOf(schema, resolve);
+      const what = members.length > 0 ? "" : html`<p>${typeWords(schema)}</p>`;
+      return html`<article id="object-${name}"><h3><code>${name}</code></h3><p>${schema.description ?? ""}</p>${what}${table("Members", members)}</article>`;
+    });
 
 const section = (listed: Listed, origin: string, resolve: Resolve) => {
   const { method, path, operation } = listed;
@@ -167,12 +188,12 @@ const section = (listed: Listed, origin: string, resolve: Resolve) => {
   const example = media?.example ?? (schema === undefined ? undefined : exampleOf(schema, resolve));
   const parameters = (operation.parameters ?? []).map((parameter): readonly [string, string, string] => [
     parameter.required === true ? `${parameter.name} (required)` : parameter.name,
-    `${parameter.schema === undefined ? "string" : typeWords(parameter.schema, resolve)}, in ${parameter.in}`,
+    `${parameter.schema === undefined ? "string" : typeWords(parameter.schema)}, in ${parameter.in}`,
     parameter.description ?? parameter.schema?.description ?? "",
   ]);
   const responses = Object.entries(operation.responses).map(([status, response]): readonly [string, string, string] => [
     status === "default" ? "error" : status,
-    status === "default" ? "Error" : "",
+    answerType(response.content),
     response.description,
   ]);
   return html`<article id="${anchorOf(listed)}">
@@ -219,9 +240,11 @@ ${tags.map(
   (tag) => html`<h2>${tag}</h2>
 <ul>${tagged(tag).map((listed) => html`<li><a href="#${anchorOf(listed)}">${listed.operation.summary ?? listed.path}</a></li>`)}</ul>`,
 )}
+<p><a href="#object-Error">Objects</a></p>
 </nav>
 <main>
 ${tags.map((tag) => html`<section><h2>${tag}</h2>${tagged(tag).map((listed) => section(listed, origin, resolve))}</section>`)}
+<section><h2>Objects</h2>${objects(document, resolve)}</section>
 </main>
 </body>
 </html>`;
