@@ -66,12 +66,10 @@ const httpTool = z
 
 const providerTool = z
   .looseObject({
-    type: z
-      .string()
-      .regex(/^(web_search|web_fetch|code_execution)_\w{1,64}$/, {
-        error: 'expected "http", "web_search_...", "web_fetch_..." or "code_execution_..."',
-        abort: true,
-      }),
+    type: z.string().regex(/^(web_search|web_fetch|code_execution)_\w{1,64}$/, {
+      error: 'expected "http", "web_search_...", "web_fetch_..." or "code_execution_..."',
+      abort: true,
+    }),
     name: toolName,
   })
   .refine((tool) => !holdsNul(tool), "must not contain NUL characters")
