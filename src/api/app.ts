@@ -1,5 +1,6 @@
 /** The HTTP surface: what every request passes, and the operations. */
 import { OpenAPIHono } from "@hono/zod-openapi";
+import { nameRequest } from "../telemetry/otel.ts";
 import type { Deps } from "../turns/deps.ts";
 import type { App, AppEnv, Ctx } from "./env.ts";
 import { invalidInput, type ReadError, respondToError } from "./error-response.ts";
@@ -76,6 +77,7 @@ export const createApp = ({ makeDeps, readError = () => undefined }: AppOptions)
   registerDescription(app);
   app.onError((error, c) => respondToError(error, c, readError));
   app.notFound((c) => {
+    nameRequest("(no such path)");
     const { pathname } = new URL(c.req.url);
     const allowed = allowedMethods(app, pathname);
     if (allowed.length === 0) throw new ApiError("not_found", "There is no such path; /docs lists those that exist.");

@@ -2,6 +2,7 @@
 import { createRoute, type RouteConfig, type RouteHandler, z } from "@hono/zod-openapi";
 import type { MiddlewareHandler } from "hono";
 import type { Scope } from "../store/keys.ts";
+import { nameRequest } from "../telemetry/otel.ts";
 import { authenticate, keyHashOf, requireOperator, requireScope } from "./auth.ts";
 import { body } from "./body.ts";
 import type { App, AppEnv } from "./env.ts";
@@ -22,8 +23,9 @@ export type Access =
   | { readonly either: Scope }
   | { readonly inside: Scope };
 
-const authentication = (access: Access): MiddlewareHandler<AppEnv> =>
+const authentication = (access: Access, path: string): MiddlewareHandler<AppEnv> =>
   async function authentication(c, next) {
+    nameRequest(path);
     // Asked first for a key at all: nobody's body is read without one.
     if (typeof access === "object" && "inside" in access) await keyHashOf(c.get("deps"), c.req.raw.headers);
     else if (access !== "public") {
@@ -94,7 +96,7 @@ export const operation = <const R extends OperationConfig>(
       ...documented,
       path: routingPath ?? rest.path,
       hide: true,
-      middleware: [authentication(access), body],
+      middleware: [authentication(access, rest.path), body],
     }),
     // The library ties handlers to typed JSON; ours also answer stored text and bytes, and tests hold them to the schemas.
     handler as unknown as RouteHandler<RouteConfig, AppEnv>,
