@@ -23,8 +23,8 @@ const usageSchema = z
     calls: z.int().openapi({ description: "Calls to the model provider." }),
     input_tokens: z.int(),
     output_tokens: z.int(),
-    cache_read_tokens: z.int(),
-    cache_write_tokens: z.int(),
+    cache_read_input_tokens: z.int(),
+    cache_creation_input_tokens: z.int(),
     cost_usd: z
       .number()
       .nullable()
@@ -52,8 +52,8 @@ const showUsage = (groupBy: readonly UsageDimension[]) => (row: UsageRow) => ({
   calls: row.calls,
   input_tokens: row.inputTokens,
   output_tokens: row.outputTokens,
-  cache_read_tokens: row.cacheReadTokens,
-  cache_write_tokens: row.cacheWriteTokens,
+  cache_read_input_tokens: row.cacheReadTokens,
+  cache_creation_input_tokens: row.cacheWriteTokens,
   cost_usd: row.costUsd,
 });
 
