@@ -51,4 +51,6 @@ export const newId: NewId = (prefix) => {
 
 /** Whether a text has the shape of an id with this prefix. Says nothing about its existence. */
 export const isId = <P extends IdPrefix>(prefix: P, text: string): text is IdTypes[P] & string =>
-  text.length === prefix.length + 27 && text.startsWith(`${prefix}_`) && /^[0-9A-Z]+$/.test(text.slice(prefix.length + 1));
+  text.length === prefix.length + 27 &&
+  text.startsWith(`${prefix}_`) &&
+  /^[0-9A-Z]+$/.test(text.slice(prefix.length + 1));

@@ -67,7 +67,13 @@ export interface ThinkingBlock {
   readonly thinking: string;
   readonly signature: string;
 }
-export type ContentBlock = TextBlock | MediaBlock | ToolUseBlock | ToolResultBlock | ThinkingBlock | { readonly type: string };
+export type ContentBlock =
+  | TextBlock
+  | MediaBlock
+  | ToolUseBlock
+  | ToolResultBlock
+  | ThinkingBlock
+  | { readonly type: string };
 
 /** A message of a request: the view's output and the provider's input. */
 export interface ViewMessage {
@@ -85,11 +91,19 @@ export interface SystemBlock {
 
 /** A tool as the provider is told of it. */
 export type ToolDefinition =
-  | { readonly kind: "function"; readonly name: string; readonly description: string; readonly inputSchema: Readonly<Record<string, unknown>> }
+  | {
+      readonly kind: "function";
+      readonly name: string;
+      readonly description: string;
+      readonly inputSchema: Readonly<Record<string, unknown>>;
+    }
   /** A tool that the provider runs itself (web search and the like), passed through as the caller gave it. */
   | { readonly kind: "provider"; readonly name: string; readonly definition: Readonly<Record<string, unknown>> };
 
-export type ThinkingSetting = { readonly type: "adaptive" } | { readonly type: "disabled" } | { readonly type: "enabled"; readonly budget_tokens: number };
+export type ThinkingSetting =
+  | { readonly type: "adaptive" }
+  | { readonly type: "disabled" }
+  | { readonly type: "enabled"; readonly budget_tokens: number };
 
 /** One model call, before a provider puts it on its wire. */
 export interface ModelRequest {
@@ -122,7 +136,8 @@ export interface Usage {
 }
 
 /** The size of the prompt that a usage reading is about, in tokens. */
-export const promptTokens = (usage: Usage): number => usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens;
+export const promptTokens = (usage: Usage): number =>
+  usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens;
 
 /** A client-side tool call found in an answer. */
 export interface ToolCall {

@@ -60,7 +60,11 @@ export const toolError = (text: string): ToolResult => ({ content: text, isError
  * One line per problem of an invalid input: the path and what was expected.
  * @param name the tool, named in the first line so that the model knows which of its parallel calls is meant
  */
-export const describeInvalidInput = (name: string, error: z.ZodError, schema: Readonly<Record<string, unknown>>): string =>
+export const describeInvalidInput = (
+  name: string,
+  error: z.ZodError,
+  schema: Readonly<Record<string, unknown>>,
+): string =>
   [
     `Invalid input for the tool "${name}":`,
     ...error.issues.map((issue) => `- ${issue.path.join(".") || "(input)"}: ${issue.message}`),
@@ -80,7 +84,9 @@ export const defineTool = <Input>(spec: ToolSpec<Input>): Tool => {
     ...(spec.timeoutMs === undefined ? {} : { timeoutMs: spec.timeoutMs }),
     call: async (input, context) => {
       const parsed = spec.input.safeParse(input);
-      return parsed.success ? spec.run(parsed.data, context) : toolError(describeInvalidInput(spec.name, parsed.error, inputSchema));
+      return parsed.success
+        ? spec.run(parsed.data, context)
+        : toolError(describeInvalidInput(spec.name, parsed.error, inputSchema));
     },
   };
 };

@@ -13,9 +13,13 @@ export const resolveSession = async (
   ref: SessionRef,
 ): Promise<{ readonly sessionId: SessionId; readonly lastEvent: number } | undefined> => {
   const [rows] = await db.batch(
-    [sql`select s.id, h.next_event - 1 as last_event from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)}`],
+    [
+      sql`select s.id, h.next_event - 1 as last_event from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)}`,
+    ],
     { name: "resolve session", repeatable: true },
   );
   const row = rows?.[0];
-  return row === undefined ? undefined : { sessionId: text(row, "id") as SessionId, lastEvent: number(row, "last_event") };
+  return row === undefined
+    ? undefined
+    : { sessionId: text(row, "id") as SessionId, lastEvent: number(row, "last_event") };
 };

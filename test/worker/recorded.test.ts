@@ -12,12 +12,16 @@ afterAll(() => platform.close());
 
 const all = [...sampleSessions(), ...recordedSessions()];
 
-it.each(all.map((session) => [session.name, session] as const))("%s is imported, and its next turn is valid (C3, V5, V6)", async (_name, recorded) => {
-  const call = callerOf(platform.url, await makeTenant(platform.database));
-  const session = (await call("POST", "/v1/sessions", {})).body.id;
-  for (const page of pagesOf(recorded)) expect((await call("POST", `/v1/sessions/${session}/import`, page)).status).toBe(200);
-  platform.simulator.reset();
-  platform.simulator.enqueue({ reply: { content: "Going on." } });
-  const { body } = await call("POST", `/v1/sessions/${session}/turns`, { input: "Go on, please." });
-  expect(body).toMatchObject({ status: "completed", output_text: "Going on." });
-});
+it.each(all.map((session) => [session.name, session] as const))(
+  "%s is imported, and its next turn is valid (C3, V5, V6)",
+  async (_name, recorded) => {
+    const call = callerOf(platform.url, await makeTenant(platform.database));
+    const session = (await call("POST", "/v1/sessions", {})).body.id;
+    for (const page of pagesOf(recorded))
+      expect((await call("POST", `/v1/sessions/${session}/import`, page)).status).toBe(200);
+    platform.simulator.reset();
+    platform.simulator.enqueue({ reply: { content: "Going on." } });
+    const { body } = await call("POST", `/v1/sessions/${session}/turns`, { input: "Go on, please." });
+    expect(body).toMatchObject({ status: "completed", output_text: "Going on." });
+  },
+);

@@ -129,7 +129,7 @@ interface Used {
 let records = 0;
 const use = async (owner: TestTenant, { day, model, user, session = "ses_1", cost }: Used) => {
   await api.db.sql(
-    "insert into usage_records (id, tenant_id, session_id, user_id, purpose, model, input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens, cost_usd, created_at) values ($1, $2, $3, $4, 'turn', $5, 1, 2, 3, 4, $6, $7)",
+    "insert into usage_records (id, tenant_id, session_id, user_id, purpose, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd, created_at) values ($1, $2, $3, $4, 'turn', $5, 1, 2, 3, 4, $6, $7)",
     [`usg_${++records}`, owner.id, session, user ?? null, model, cost ?? null, day],
   );
 };

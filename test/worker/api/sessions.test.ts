@@ -469,7 +469,7 @@ describe("DELETE /v1/sessions/{id}", () => {
       [`inp_${id}`, id],
     );
     await api.db.sql(
-      "insert into usage_records (id, tenant_id, session_id, run_id, user_id, purpose, model, input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens) values ($1, $2, $3, $4, 'someone', 'turn', 'm', 1, 2, 3, 4)",
+      "insert into usage_records (id, tenant_id, session_id, run_id, user_id, purpose, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens) values ($1, $2, $3, $4, 'someone', 'turn', 'm', 1, 2, 3, 4)",
       [`usg_${id}`, tenant.id, id, `run_${id}`],
     );
     await api.call("PUT", `/v1/sessions/${id}/files/notes.md`, { key: tenant.key, body: "secret" });
