@@ -7,9 +7,9 @@ const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;
 const spread = ({ p50, p95 }: Spread): string => `${p50} / ${p95} ms`;
 
 const FOOTNOTE = `\
-1) Time of a run not spent waiting for the model: loading and checking the log, building requests, tool calls, and writing each step to
-   the database. The round trips that open and close the turn are not part of it.
-2) Without the time in which a call was at the demo's tool server; the way there and back still counts.`;
+(1) Time of a run not spent waiting for the model: loading and checking the log, building requests, tool calls, and writing each step to
+    the database. The round trips that open and close the turn are not part of it.
+(2) Without the time in which a call was at the demo's tool server; the way there and back still counts.`;
 
 /** The table with which the demo ends. */
 export const renderTable = (figures: Figures): string => {
@@ -21,7 +21,10 @@ export const renderTable = (figures: Figures): string => {
     ["input tokens", grouped(figures.input_tokens)],
     ["output tokens", grouped(figures.output_tokens)],
     ["cache share of the input", `${(figures.cache_share * 100).toFixed(1)} %`],
-    ["database round trips", `${grouped(figures.db_round_trips)} (${figures.db_round_trips_per_turn} a turn)`],
+    [
+      "database round trips",
+      `${grouped(figures.db_round_trips)} (${figures.db_round_trips_per_turn.toFixed(1)} a turn)`,
+    ],
     ["own overhead a turn, p50 / p95 (1)", spread(figures.overhead_ms)],
     ["the same without tools (2)", spread(figures.overhead_without_tools_ms)],
     ["own overhead a model call, p50 / p95", spread(figures.overhead_per_call_ms)],
