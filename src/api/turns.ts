@@ -67,7 +67,7 @@ const runningRecord = (session: LoadedSession, startedAt: string): RunRecord => 
   status: "running",
   trigger: "api",
   model: session.model,
-  inputSeq: session.rows.findLast((row) => row.runId === session.lease.holder)?.seq ?? null,
+  inputSeq: session.inputSeq,
   stopReason: null,
   outputText: null,
   steps: 0,

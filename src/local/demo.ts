@@ -1,24 +1,13 @@
 /** `npm run demo`: replays a recorded session through hango and says what it cost. */
 import { rmSync } from "node:fs";
 import { runDemo } from "./demo/command.ts";
-
-/** One Ctrl-C reaches this process more than once: from the terminal, and passed on by npm and the bootstrap. */
-const SAME_KEYPRESS_MS = 1_000;
+import { onStopSignal } from "./stop-signals.ts";
 
 const stopping = new AbortController();
-let stoppedMs = 0;
-const stop = (): void => {
-  const nowMs = performance.now();
-  if (!stopping.signal.aborted) {
-    stoppedMs = nowMs;
-    process.stderr.write("\nhango: stopping ...\n");
-    stopping.abort();
-    return;
-  }
-  // A second Ctrl-C is from someone who does not want to wait.
-  if (nowMs - stoppedMs > SAME_KEYPRESS_MS) process.exit(130);
-};
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, stop);
+onStopSignal(() => {
+  process.stderr.write("\nhango: stopping ...\n");
+  stopping.abort();
+});
 
 const code = await runDemo({
   args: process.argv.slice(2),

@@ -5,6 +5,7 @@ import { DirectoryInUseError } from "./directory-lock.ts";
 import { MigrationError } from "./migrate.ts";
 import { type Platform, startPlatform } from "./platform.ts";
 import { parseSettings } from "./settings.ts";
+import { onStopSignal } from "./stop-signals.ts";
 
 /** How often the cron trigger fires (`wrangler.toml`), in ms. */
 const TICK_MS = 5 * 60_000;
@@ -50,20 +51,11 @@ const main = async (): Promise<void> => {
   let platform: Platform | undefined;
   let stopping = false;
   const stop = async (): Promise<void> => {
-    // A second Ctrl-C is from someone who does not want to wait.
-    if (stopping) process.exit(130);
     stopping = true;
     await platform?.close();
     process.exit(0);
   };
-  const listen = (): void => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) {
-      // Miniflare's own handler would end the process while the database is still being closed.
-      process.removeAllListeners(signal);
-      process.on(signal, () => void stop());
-    }
-  };
-  listen();
+  onStopSignal(() => void stop());
 
   platform = await startPlatform({
     ...settings,
@@ -71,7 +63,6 @@ const main = async (): Promise<void> => {
     onLog: say,
     onProgress: (what) => say(`hango: ${what} ...`),
   });
-  listen();
   if (stopping) {
     await platform.close();
     return;

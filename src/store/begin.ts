@@ -3,7 +3,7 @@
  * through the database, not through the Worker, so the batch may be sent again when its answer was lost.
  */
 import { type SQL, sql } from "drizzle-orm";
-import type { KeyId, RunId, SessionId, TenantId } from "../protocol/ids.ts";
+import { type KeyId, type RunId, type Seq, type SessionId, seq, type TenantId } from "../protocol/ids.ts";
 import type { LogRow, NewRow } from "../protocol/messages.ts";
 import type { Db, Row } from "./db.ts";
 import { type Lease, leaseExpiry } from "./lease.ts";
@@ -37,6 +37,8 @@ export interface LoadedSession {
   readonly settings: Readonly<Record<string, unknown>>;
   readonly todos: readonly unknown[];
   readonly rows: readonly LogRow[];
+  /** Where the turn's own input stands. */
+  readonly inputSeq: Seq;
   readonly nextSeq: number;
   readonly nextEvent: number;
   readonly thinkingFloor: number;
@@ -105,7 +107,7 @@ const statements = (turn: BeginTurn): readonly SQL[] => {
         s.id as session_id, s.user_id, s.model, s.system, s.tools::text as tools, s.settings::text as settings, s.todos::text as todos,
         h.lease_holder, h.lease_epoch, h.next_seq, h.next_event, h.open_batch_seq, h.thinking_floor,
         greatest(1, ceil(extract(epoch from h.lease_expires_at - hango_now())))::int as retry_after,
-        r.id as run_id, r.request_hash
+        r.id as run_id, r.request_hash, r.input_seq
       from api_keys k join tenants t on t.id = k.tenant_id
         left join sessions s on s.tenant_id = k.tenant_id and ${named}
         left join session_heads h on h.session_id = s.id
@@ -156,6 +158,7 @@ const read = (turn: BeginTurn, head: Row | undefined, log: readonly Row[]): Begi
       settings: JSON.parse(text(head, "settings")),
       todos: JSON.parse(text(head, "todos")),
       rows: log.map(logRow),
+      inputSeq: seq(number(head, "input_seq")),
       nextSeq: number(head, "next_seq"),
       nextEvent: number(head, "next_event"),
       thinkingFloor: number(head, "thinking_floor"),

@@ -85,14 +85,15 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
         from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)} and ${closes}`,
       ...insertEvents(run, closing.events, closes),
       sql`update session_heads h set lease_holder = null, lease_expires_at = null where ${leaseHeld(run.lease)} and ${closes}`,
-      sql`select r.db_round_trips is not null as closed, (${leaseHeld(run.lease)}) as held, h.next_seq, r.created_at, r.finished_at
+      sql`select r.db_round_trips is not null and r.status = ${finish.status} as closed, (${leaseHeld(run.lease)}) as held, h.next_seq, r.created_at, r.finished_at
         from runs r join session_heads h on h.session_id = r.session_id where r.id = ${run.lease.holder}`,
       selectFrom(run, finish.base),
     ],
     { name: "finish", repeatable: true },
   );
   const state = results.at(-2)?.[0];
-  // Only a run's own finish counts its round trips; a run that was found dead and closed by another has none.
+  // Only a run's own finish counts its round trips; a run that was found dead and closed by another has none. One that is closed with another
+  // status was finished by an earlier attempt whose answer was lost: then that is what counts, and the lease is gone.
   if (state !== undefined && flag(state, "closed")) {
     return { kind: "finished", createdAt: time(state, "created_at"), finishedAt: time(state, "finished_at") };
   }

@@ -57,7 +57,7 @@ export const begin = async (deps: Deps, request: TurnRequest): Promise<BeginOutc
 
 /** Tells clients that the run has begun, with the input that it is about. The event itself was stored by the begin. */
 export const announce = (session: LoadedSession, startedAt: string, sink: EventSink): void => {
-  const input = session.rows.findLast((row) => row.runId === session.lease.holder);
+  const input = session.rows.find((row) => row.seq === session.inputSeq);
   sink({
     n: session.nextEvent - 1,
     type: "run.started",

@@ -1,36 +1,25 @@
 /**
- * A run's hand on the log and on the event stream. It chooses ids, seqs and event numbers (the lease makes it the only writer), stores
- * first, and tells clients after.
+ * A run's hand on the log. It chooses ids and seqs (the lease makes it the only writer), stores first, and tells clients after.
  */
 import type { AnsweredCall, Journal, TurnEnd } from "../agent/ports.ts";
-import { costUsd } from "../models/prices.ts";
 import type { PriceList } from "../models/profiles.ts";
-import { type EventSink, type RunEvent, withContent } from "../protocol/events.ts";
-import { type MessageId, type Seq, seq } from "../protocol/ids.ts";
+import type { EventSink } from "../protocol/events.ts";
+import { type Seq, seq } from "../protocol/ids.ts";
 import { externaliseMedia, type PutMedia } from "../protocol/media-text.ts";
-import { type LogRow, type ModelResponse, type NewRow, promptTokens, type Usage } from "../protocol/messages.ts";
+import type { LogRow, ModelResponse } from "../protocol/messages.ts";
 import type { PrivateState } from "../protocol/middleware.ts";
 import type { LoadedSession } from "../store/begin.ts";
 import { type FinishOutcome, type RunError, storeFinish } from "../store/finish.ts";
 import type { RunRecord } from "../store/runs.ts";
-import type { NewEvent, NewUsage, RunIdentity, RunTotals, StepRecord } from "../store/statements.ts";
+import type { PlacedRow, RunIdentity, StepRecord } from "../store/statements.ts";
 import { storeAssistant, storeProgress, storeResults } from "../store/steps.ts";
 import type { Deps } from "./deps.ts";
+import { createDraft } from "./draft.ts";
+import { createEventWriter } from "./event-writer.ts";
 import { resultBlocks, resultsContent } from "./results.ts";
 import { logRowOf, newRow } from "./rows.ts";
+import { createTally } from "./tally.ts";
 import { usageJson } from "./usage-json.ts";
-
-/** How often the text of an answer under way is stored for clients that attach in its middle, in ms. */
-const DRAFT_INTERVAL_MS = 5_000;
-
-const NO_USAGE: Usage = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 };
-
-const addUsage = (a: Usage, b: Usage): Usage => ({
-  inputTokens: a.inputTokens + b.inputTokens,
-  outputTokens: a.outputTokens + b.outputTokens,
-  cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
-  cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
-});
 
 export interface JournalOptions {
   readonly deps: Pick<Deps, "db" | "newId" | "now" | "log">;
@@ -41,25 +30,10 @@ export interface JournalOptions {
   readonly sink: EventSink;
   /** Reads the floor that the loop may raise (V5). */
   readonly thinkingFloor: () => number;
-  /** Ends the run: its session is lost. */
-  readonly onLeaseLost: (error: unknown) => void;
+  /** Told when the session could not be kept: LeaseLost, or a database that does not answer. */
+  readonly onProgressFailure: (error: unknown) => void;
   /** Time since the run began that was not spent waiting for the provider, in ms. */
   readonly overheadMs: () => number;
-}
-
-/** What the run stands at; the one place where it is kept. */
-interface State {
-  nextSeq: number;
-  nextEvent: number;
-  totals: RunTotals;
-  lastInputTokens: number | null;
-  /** Durable events that wait for the next write, and their content for clients. */
-  pending: { readonly event: NewEvent; readonly content: string | null }[];
-  pendingUsage: NewUsage[];
-  answer: { readonly id: MessageId; text: string; index: number } | null;
-  draftedMs: number;
-  drafting: Promise<void> | null;
-  ended: RunRecord | null;
 }
 
 /** The journal of a run, with what ends it when the loop could not. */
@@ -72,277 +46,189 @@ export interface RunJournal extends Journal {
   ended(): RunRecord | null;
 }
 
+/** What a call gets whose run died before its result was stored (M7). */
+const INTERRUPTED = "The run that made this call was interrupted before a result was stored. Its outcome is unknown.";
+
+type Ending = Pick<TurnEnd, "stopReason" | "answer" | "outputText"> & { readonly error: RunError | null };
+
 export const createJournal = (options: JournalOptions): RunJournal => {
-  const { deps, session, sink } = options;
-  const runId = session.lease.holder;
+  const { deps, session } = options;
+  const { db, newId, now } = deps;
   const run: RunIdentity = session;
-  const state: State = {
-    nextSeq: session.nextSeq,
-    nextEvent: session.nextEvent,
-    totals: { steps: 0, usage: NO_USAGE, costUsd: null },
-    lastInputTokens: null,
-    pending: [],
-    pendingUsage: [],
-    answer: null,
-    draftedMs: deps.now(),
-    drafting: null,
-    ended: null,
-  };
-
-  const identity = {
-    id: runId,
+  const runId = session.lease.holder;
+  const events = createEventWriter({
     sessionId: session.sessionId,
-    trigger: "api",
-    model: session.model,
-    inputSeq: session.rows.findLast((row) => row.runId === runId)?.seq ?? null,
-  } as const;
+    runId,
+    nextEvent: session.nextEvent,
+    now,
+    sink: options.sink,
+  });
+  const tally = createTally(newId, options.prices);
+  const draft = createDraft({
+    newId,
+    now,
+    tell: events.tell,
+    store: (text) => storeProgress(db, run, text),
+    onFailure: options.onProgressFailure,
+  });
+  /** The first seq after all rows of the log, one kept free for results included. */
+  let nextSeq = session.nextSeq;
+  let ended: RunRecord | null = null;
 
-  const tell = (event: Omit<RunEvent, "sessionId" | "runId">): void =>
-    sink({ ...event, sessionId: session.sessionId, runId });
-  const nowText = (): string => new Date(deps.now()).toISOString();
-  const tellNow = (type: string, data: object): void =>
-    tell({ n: null, type, data: JSON.stringify(data), createdAt: nowText() });
-
-  const note = (type: string, data: object, messageSeq: Seq | null = null, content: string | null = null): void => {
-    const event = { n: state.nextEvent++, type, data: JSON.stringify(data), messageSeq, createdAt: nowText() };
-    state.pending.push({ event, content });
-  };
-
-  /** Takes everything that waits to be stored. */
-  const takeRecord = (): { readonly record: StepRecord; readonly publish: () => void } => {
-    const { pending, pendingUsage } = state;
-    state.pending = [];
-    state.pendingUsage = [];
-    return {
-      record: {
-        events: pending.map(({ event }) => event),
-        usage: pendingUsage,
-        nextEvent: state.nextEvent,
-        thinkingFloor: options.thinkingFloor(),
-      },
-      publish: () => {
-        for (const { event, content } of pending) {
-          tell({
-            n: event.n,
-            type: event.type,
-            createdAt: event.createdAt,
-            data: content === null ? event.data : withContent(event.data, content),
-          });
-        }
-      },
-    };
-  };
-
-  /** A draft under way must not be stored over what comes after it. */
-  const settleDraft = async (): Promise<void> => {
-    if (state.drafting !== null) await state.drafting;
-  };
-
-  const count = (response: ModelResponse): void => {
-    const cost = costUsd(options.prices, response.usage);
-    state.pendingUsage.push({
-      id: deps.newId("usg"),
-      purpose: "turn",
-      model: response.model,
-      usage: response.usage,
-      costUsd: cost,
-    });
-    state.totals = {
-      steps: state.totals.steps + 1,
-      usage: addUsage(state.totals.usage, response.usage),
-      costUsd: cost === null ? state.totals.costUsd : (state.totals.costUsd ?? 0) + cost,
-    };
-    state.lastInputTokens = promptTokens(response.usage);
+  /** Everything that waits to be stored. */
+  const take = (): { readonly record: StepRecord; readonly publish: () => void } => {
+    const { publish, ...taken } = events.take();
+    return { publish, record: { ...taken, usage: tally.take(), thinkingFloor: options.thinkingFloor() } };
   };
 
   /** Gives an answer its place in the log, and notes the event that says so. */
-  const placeAnswer = (response: ModelResponse): { readonly row: NewRow; readonly seq: Seq } => {
-    const place = seq(state.nextSeq);
+  const placeAnswer = (response: ModelResponse): PlacedRow => {
+    const place = seq(nextSeq);
     const row = newRow({
-      id: state.answer?.id ?? deps.newId("msg"),
+      id: draft.end() ?? newId("msg"),
       origin: "assistant",
       content: response.content,
       calls: response.calls.map((call) => call.id),
       runId,
     });
-    state.answer = null;
-    const { id: message_id } = row;
-    note(
-      "message.completed",
-      { message_id, seq: place, role: "assistant", stop_reason: response.stopReason, usage: usageJson(response.usage) },
-      place,
-      row.content,
-    );
+    const { stopReason, usage } = response;
+    const data = { message_id: row.id, seq: place, role: row.role, stop_reason: stopReason, usage: usageJson(usage) };
+    events.note("message.completed", data, { seq: place, content: row.content });
     return { row, seq: place };
   };
 
   const noteMoved = (rows: readonly LogRow[]): void => {
-    for (const row of rows)
-      note("message.completed", { message_id: row.id, seq: row.seq, role: row.role }, row.seq, row.content);
-  };
-
-  const finish = async (
-    end: { readonly status: "completed" | "failed"; readonly error: RunError | null } & TurnEnd,
-  ): Promise<FinishOutcome & { readonly answerRow: LogRow | null }> => {
-    await settleDraft();
-    const message = end.answer === null ? null : placeAnswer(end.answer);
-    if (message !== null) state.nextSeq = message.seq + 1;
-    const own = takeRecord();
-    const { totals } = state;
-    const summary = {
-      status: end.status,
-      stop_reason: end.status === "failed" ? null : end.stopReason,
-      output_text: end.outputText,
-      steps: totals.steps,
-      usage: usageJson(totals.usage),
-      cost_usd: totals.costUsd,
-    };
-    note(`run.${end.status}`, end.error === null ? summary : { ...summary, error: end.error });
-    note("session.idle", {});
-    const closing = takeRecord();
-    const facts = {
-      status: end.status,
-      stopReason: summary.stop_reason,
-      outputText: end.outputText,
-      error: end.error,
-      dbRoundTrips: deps.db.roundTrips.counted + 1,
-      overheadMs: Math.round(options.overheadMs()),
-    };
-    const outcome = await storeFinish(deps.db, run, {
-      ...facts,
-      message,
-      base: seq(state.nextSeq),
-      totals,
-      lastInputTokens: state.lastInputTokens,
-      todos: options.state.todos,
-      record: own.record,
-      closing: closing.record,
-    });
-    own.publish();
-    if (outcome.kind === "finished") {
-      const { createdAt, finishedAt } = outcome;
-      state.ended = { ...facts, ...totals, ...identity, createdAt, finishedAt };
-      closing.publish();
-    } else {
-      state.nextSeq = outcome.nextSeq;
-      noteMoved(outcome.moved);
-    }
-    return { ...outcome, answerRow: message === null ? null : logRowOf(message) };
-  };
-
-  const answering: Journal["answering"] = () => {
-    state.answer = { id: deps.newId("msg"), text: "", index: -1 };
-    tellNow("message.started", { message_id: state.answer.id, role: "assistant" });
-  };
-
-  const delta: Journal["delta"] = (piece) => {
-    const { answer } = state;
-    if (answer === null) return;
-    if (piece.kind === "text") {
-      if (piece.index !== answer.index) Object.assign(answer, { text: "", index: piece.index });
-      answer.text += piece.text;
-    }
-    const { kind, index, offset, text } = piece;
-    tellNow("message.delta", { message_id: answer.id, kind, index, offset, text });
-  };
-
-  const heartbeat: Journal["heartbeat"] = () => {
-    if (state.drafting !== null || deps.now() - state.draftedMs < DRAFT_INTERVAL_MS) return;
-    state.draftedMs = deps.now();
-    const { answer } = state;
-    const draft =
-      answer === null
-        ? null
-        : JSON.stringify({ message_id: answer.id, index: Math.max(0, answer.index), text: answer.text.toWellFormed() });
-    state.drafting = storeProgress(deps.db, run, draft)
-      .catch(options.onLeaseLost)
-      .finally(() => {
-        state.drafting = null;
-      });
+    for (const row of rows) events.note("message.completed", { message_id: row.id, seq: row.seq, role: row.role }, row);
   };
 
   const assistant: Journal["assistant"] = async (response) => {
-    await settleDraft();
-    count(response);
+    await draft.settle();
+    tally.add(response);
     const message = placeAnswer(response);
-    for (const call of response.calls) note("tool.started", { tool_use_id: call.id, name: call.name });
-    const { record, publish } = takeRecord();
-    await storeAssistant(deps.db, run, message, state.totals, record);
-    state.nextSeq = message.seq + (response.calls.length > 0 ? 2 : 1);
+    for (const call of response.calls) events.note("tool.started", { tool_use_id: call.id, name: call.name });
+    const { record, publish } = take();
+    await storeAssistant(db, run, message, tally.totals(), record);
+    nextSeq = message.seq + (response.calls.length > 0 ? 2 : 1);
     publish();
     return logRowOf(message);
+  };
+
+  /** Where the bucket does not take a large payload, the row keeps it: what a tool did must not be lost for that. */
+  const withMediaApart = async (whole: string) => {
+    try {
+      return await externaliseMedia(whole, options.putMedia);
+    } catch (error) {
+      deps.log.warn("media stay in their row", {
+        run_id: runId,
+        error: error instanceof Error ? error.name : typeof error,
+      });
+      return { content: whole, media: [] };
+    }
   };
 
   const storeAnswers = async (answers: readonly AnsweredCall[], place: Seq): Promise<readonly LogRow[]> => {
     const blocks = answers.map(({ call, result }) => resultBlocks(call.id, result));
     const whole = resultsContent(blocks);
-    const { content, media } = await externaliseMedia(whole, options.putMedia);
-    const row = newRow({ id: deps.newId("msg"), origin: "tool", content, media, sentContent: whole, runId });
+    const { content, media } = await withMediaApart(whole);
+    const row = newRow({ id: newId("msg"), origin: "tool", content, media, sentContent: whole, runId });
     answers.forEach(({ call, result, durationMs }, index) => {
-      note(
-        "tool.completed",
-        {
-          tool_use_id: call.id,
-          name: call.name,
-          is_error: result.isError === true,
-          duration_ms: durationMs,
-          seq: place,
-          index,
-        },
-        place,
-        blocks[index] ?? null,
-      );
+      const is_error = result.isError === true;
+      const data = { tool_use_id: call.id, name: call.name, is_error, duration_ms: durationMs, seq: place, index };
+      events.note("tool.completed", data, { seq: place, content: blocks[index] ?? "null" });
     });
-    await settleDraft();
-    const { record, publish } = takeRecord();
-    const after = await storeResults(deps.db, run, { row, seq: place }, seq(state.nextSeq), record);
+    await draft.settle();
+    const { record, publish } = take();
+    const after = await storeResults(db, run, { row, seq: place }, seq(nextSeq), record);
     publish();
-    state.nextSeq = after.nextSeq;
+    nextSeq = after.nextSeq;
     noteMoved(after.moved);
     return [logRowOf({ row, seq: place }), ...after.moved];
   };
 
+  const finish = async ({
+    stopReason,
+    answer,
+    outputText,
+    error,
+  }: Ending): Promise<FinishOutcome & { readonly rows: readonly LogRow[] }> => {
+    await draft.settle();
+    const message = answer === null ? null : placeAnswer(answer);
+    if (message !== null) nextSeq = message.seq + 1;
+    const own = take();
+    const { steps, usage, costUsd } = tally.totals();
+    const status = error === null ? "completed" : "failed";
+    const facts = {
+      status,
+      stopReason: error === null ? stopReason : null,
+      outputText,
+      error,
+      dbRoundTrips: db.roundTrips.counted + 1,
+      overheadMs: Math.round(options.overheadMs()),
+    } as const;
+    events.note(`run.${status}`, {
+      status,
+      stop_reason: facts.stopReason,
+      output_text: outputText,
+      steps,
+      usage: usageJson(usage),
+      cost_usd: costUsd,
+      ...(error === null ? {} : { error }),
+    });
+    events.note("session.idle", {});
+    const closing = take();
+    const outcome = await storeFinish(db, run, {
+      ...facts,
+      message,
+      base: seq(nextSeq),
+      totals: tally.totals(),
+      lastInputTokens: tally.lastInputTokens(),
+      todos: options.state.todos,
+      record: own.record,
+      closing: closing.record,
+    });
+    own.publish();
+    const rows = message === null ? [] : [logRowOf(message)];
+    if (outcome.kind === "more_input") {
+      nextSeq = outcome.nextSeq;
+      noteMoved(outcome.moved);
+      return { ...outcome, rows: [...rows, ...outcome.moved] };
+    }
+    ended = {
+      ...facts,
+      ...tally.totals(),
+      id: runId,
+      sessionId: session.sessionId,
+      trigger: "api",
+      model: session.model,
+      inputSeq: session.inputSeq,
+      createdAt: outcome.createdAt,
+      finishedAt: outcome.finishedAt,
+    };
+    closing.publish();
+    return { ...outcome, rows };
+  };
+
   return {
-    answering,
-    delta,
-    heartbeat,
+    answering: draft.answering,
+    delta: draft.delta,
+    heartbeat: draft.heartbeat,
+    abandon: draft.abandon,
     assistant,
     // The seq before the next is the one that `assistant` left free for them.
-    results: (answers) => storeAnswers(answers, seq(state.nextSeq - 1)),
-    closeOpenBatch: (calls, openBatchSeq) =>
-      storeAnswers(
-        calls.map((id) => ({
-          call: { id, name: "", inputText: "{}" },
-          result: {
-            content: "The run that made this call was interrupted before a result was stored. Its outcome is unknown.",
-            isError: true,
-          },
-          durationMs: 0,
-        })),
-        seq(openBatchSeq + 1),
-      ),
+    results: (answers) => storeAnswers(answers, seq(nextSeq - 1)),
+    closeOpenBatch: (calls, openBatchSeq) => {
+      const result = { content: INTERRUPTED, isError: true };
+      const answers = calls.map((id) => ({ call: { id, name: "", inputText: "{}" }, result, durationMs: 0 }));
+      return storeAnswers(answers, seq(openBatchSeq + 1));
+    },
     finish: async (end) => {
-      if (end.counted !== null) count(end.counted);
-      const outcome = await finish({ ...end, status: "completed", error: null });
-      if (outcome.kind === "finished") return { finished: true };
-      return {
-        finished: false,
-        rows: outcome.answerRow === null ? outcome.moved : [outcome.answerRow, ...outcome.moved],
-      };
+      if (end.counted !== null) tally.add(end.counted);
+      const { kind, rows } = await finish({ ...end, error: null });
+      return kind === "finished" ? { finished: true } : { finished: false, rows };
     },
     fail: async (error) => {
-      await finish({
-        status: "failed",
-        error,
-        stopReason: "end_turn",
-        answer: null,
-        outputText: state.answer?.text ?? "",
-        counted: null,
-      });
+      await finish({ stopReason: "end_turn", answer: null, outputText: draft.text(), error });
     },
-    abandon: () => {
-      state.answer = null;
-    },
-    ended: () => state.ended,
+    ended: () => ended,
   };
 };

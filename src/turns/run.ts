@@ -17,6 +17,7 @@ import type { LogRow } from "../protocol/messages.ts";
 import type { PrivateState, RunContext } from "../protocol/middleware.ts";
 import type { LoadedSession } from "../store/begin.ts";
 import { LeaseLost } from "../store/errors.ts";
+import { RENEWAL_SECONDS } from "../store/lease.ts";
 import type { RunRecord } from "../store/runs.ts";
 import { hango, turnAttributes } from "../telemetry/genai.ts";
 import type { Span } from "../telemetry/tracer.ts";
@@ -64,6 +65,8 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
 
   const ending = new AbortController();
   const timeUp = setTimeout(() => ending.abort(new TurnTimedOut(config.turnTimeoutMs)), config.turnTimeoutMs);
+  // A provider may be silent for longer than a lease lives, over its retries; the turn's deadline is the cap.
+  const keeping = setInterval(() => journal.heartbeat(), RENEWAL_SECONDS * 1000);
   const journal = createJournal({
     deps,
     session,
@@ -72,7 +75,7 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
     putMedia: media.put,
     sink,
     thinkingFloor: () => turn.thinkingFloor,
-    onLeaseLost: (error) => {
+    onProgressFailure: (error) => {
       if (error instanceof LeaseLost) ending.abort(error);
     },
     overheadMs: () => deps.now() - startedMs - providerMs,
@@ -146,6 +149,7 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
     await journal.fail(failure);
   } finally {
     clearTimeout(timeUp);
+    clearInterval(keeping);
   }
   const ended = journal.ended();
   if (ended === null) throw new LeaseLost();

@@ -1,0 +1,51 @@
+/** What a run has used so far. */
+import { costUsd } from "../models/prices.ts";
+import type { PriceList } from "../models/profiles.ts";
+import type { NewId } from "../protocol/ids.ts";
+import { type ModelResponse, promptTokens, type Usage } from "../protocol/messages.ts";
+import type { NewUsage, RunTotals } from "../store/statements.ts";
+
+const NO_USAGE: Usage = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 };
+
+const addUsage = (a: Usage, b: Usage): Usage => ({
+  inputTokens: a.inputTokens + b.inputTokens,
+  outputTokens: a.outputTokens + b.outputTokens,
+  cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
+  cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
+});
+
+export interface Tally {
+  /** Counts an answer, stored or not: it was paid for. */
+  add(response: ModelResponse): void;
+  totals(): RunTotals;
+  /** Prompt size of the newest call, in tokens; null before the first. */
+  lastInputTokens(): number | null;
+  /** Hands over the records that are not stored yet. */
+  take(): readonly NewUsage[];
+}
+
+/** @param prices null where none are known: the cost is then null too */
+export const createTally = (newId: NewId, prices: PriceList | null): Tally => {
+  let totals: RunTotals = { steps: 0, usage: NO_USAGE, costUsd: null };
+  let last: number | null = null;
+  let records: NewUsage[] = [];
+  return {
+    add: ({ model, usage }) => {
+      const cost = costUsd(prices, usage);
+      records.push({ id: newId("usg"), purpose: "turn", model, usage, costUsd: cost });
+      totals = {
+        steps: totals.steps + 1,
+        usage: addUsage(totals.usage, usage),
+        costUsd: cost === null ? totals.costUsd : (totals.costUsd ?? 0) + cost,
+      };
+      last = promptTokens(usage);
+    },
+    totals: () => totals,
+    lastInputTokens: () => last,
+    take: () => {
+      const taken = records;
+      records = [];
+      return taken;
+    },
+  };
+};
