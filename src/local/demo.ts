@@ -4,9 +4,13 @@ import { runDemo } from "./demo/command.ts";
 import { onStopSignal } from "./stop-signals.ts";
 
 const stopping = new AbortController();
-onStopSignal(() => {
-  process.stderr.write("\nhango: stopping ...\n");
-  stopping.abort();
+const now = (): number => performance.now();
+onStopSignal({
+  stop: () => {
+    process.stderr.write("\nhango: stopping ...\n");
+    stopping.abort();
+  },
+  now,
 });
 
 const code = await runDemo({
@@ -16,7 +20,7 @@ const code = await runDemo({
   say: (text) => void process.stderr.write(text),
   isTty: process.stderr.isTTY === true,
   signal: stopping.signal,
-  now: () => performance.now(),
+  now,
   onTemporaryDirectory: (path) => process.once("exit", () => rmSync(path, { recursive: true, force: true })),
 });
 process.exit(code);

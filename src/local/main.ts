@@ -55,7 +55,7 @@ const main = async (): Promise<void> => {
     await platform?.close();
     process.exit(0);
   };
-  onStopSignal(() => void stop());
+  onStopSignal({ stop: () => void stop(), now: () => performance.now() });
 
   platform = await startPlatform({
     ...settings,

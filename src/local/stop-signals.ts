@@ -7,6 +7,13 @@ const SAME_KEYPRESS_MS = 1_000;
 
 const isStopSignal = (event: string | symbol): boolean => SIGNALS.some((signal) => signal === event);
 
+export interface StopSignalOptions {
+  /** Called once. */
+  readonly stop: () => void;
+  /** ms, monotonic. */
+  readonly now: () => number;
+}
+
 /**
  * Calls `stop` when the process is first asked to end; what it does should end with the process ending. Asked again later, by someone who
  * does not want to wait, the process ends at once.
@@ -14,10 +21,10 @@ const isStopSignal = (event: string | symbol): boolean => SIGNALS.some((signal) 
  * Listeners that are added afterwards are taken off again: Miniflare adds one that ends the process before anything else can be closed.
  * What it does on the process's `exit` still happens.
  */
-export const onStopSignal = (stop: () => void): void => {
+export const onStopSignal = ({ stop, now }: StopSignalOptions): void => {
   let askedMs: number | undefined;
   const ask = (): void => {
-    const nowMs = performance.now();
+    const nowMs = now();
     if (askedMs === undefined) {
       askedMs = nowMs;
       stop();
