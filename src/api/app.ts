@@ -3,7 +3,7 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { nameRequest } from "../telemetry/otel.ts";
 import type { Deps } from "../turns/deps.ts";
 import type { App, AppEnv, Ctx } from "./env.ts";
-import { invalidInput, type ReadError, respondToError } from "./error-response.ts";
+import { invalidInput, respondToError } from "./error-response.ts";
 import { ApiError } from "./errors.ts";
 import { registerFiles } from "./files.ts";
 import { registerHealth } from "./health.ts";
@@ -27,8 +27,6 @@ export type MakeDeps = (request: {
 
 export interface AppOptions {
   readonly makeDeps: MakeDeps;
-  /** Errors of the rooms behind `turns`, which this room does not know, as errors for the caller. */
-  readonly readError?: ReadError;
 }
 
 /** The operations of the API, in the order of the documentation. */
@@ -62,7 +60,7 @@ const waitUntilOf = (c: Ctx) => (work: Promise<unknown>) => c.executionCtx.waitU
  * const app = createApp({ makeDeps: ({ env, waitUntil }) => depsOf(env, waitUntil) });
  * export default { fetch: app.fetch };
  */
-export const createApp = ({ makeDeps, readError = () => undefined }: AppOptions): App => {
+export const createApp = ({ makeDeps }: AppOptions): App => {
   const app: App = new OpenAPIHono<AppEnv>({
     defaultHook: (result) => {
       if (!result.success) throw invalidInput(result.error, WHERE[result.target]);
@@ -75,7 +73,7 @@ export const createApp = ({ makeDeps, readError = () => undefined }: AppOptions)
   app.use("/v1/*", rateLimit);
   for (const register of registrations) register(app);
   registerDescription(app);
-  app.onError((error, c) => respondToError(error, c, readError));
+  app.onError((error, c) => respondToError(error, c));
   app.notFound((c) => {
     nameRequest("(no such path)");
     const { pathname } = new URL(c.req.url);

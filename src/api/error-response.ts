@@ -3,11 +3,9 @@ import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { z } from "zod";
 import { postgresFault, StoreUnavailable } from "../store/errors.ts";
+import { isBucketUnavailable } from "../turns/failure.ts";
 import type { AppEnv } from "./env.ts";
 import { ApiError, type ErrorCode, errorBody, errorKinds } from "./errors.ts";
-
-/** Makes an error of another room into one for the caller; undefined for what it does not know. */
-export type ReadError = (error: unknown) => ApiError | undefined;
 
 /** `tools[0].url`: a place in a JSON document, as one would write it in code. */
 export const jsonPath = (path: readonly PropertyKey[]): string =>
@@ -71,13 +69,18 @@ const fromStatus = (status: number): ApiError | undefined => {
   return undefined;
 };
 
-const known = (error: unknown, readError: ReadError): ApiError | undefined => {
+const known = (error: unknown): ApiError | undefined => {
   if (error instanceof ApiError) return error;
   if (error instanceof HTTPException) return fromStatus(error.status);
   if (error instanceof StoreUnavailable) {
     return new ApiError("unavailable", "The database cannot be reached at the moment.", { retryAfterSeconds: 1 });
   }
-  return readError(error);
+  if (isBucketUnavailable(error)) {
+    return new ApiError("unavailable", "The session's files cannot be reached at the moment.", {
+      retryAfterSeconds: 1,
+    });
+  }
+  return undefined;
 };
 
 /** What may be logged of an unexpected error: never its message, which may hold SQL, parameters or content. */
@@ -106,8 +109,8 @@ export const errorHeaders = (error: ApiError): Record<string, string> => ({
 export const statusOf = (code: ErrorCode): number => errorKinds[code].status;
 
 /** Answers any error. What nobody knows is logged without content and answered as `internal`. */
-export const respondToError = (error: unknown, c: Context<AppEnv>, readError: ReadError): Response => {
-  const api = known(error, readError) ?? new ApiError("internal", "Something went wrong inside hango.");
+export const respondToError = (error: unknown, c: Context<AppEnv>): Response => {
+  const api = known(error) ?? new ApiError("internal", "Something went wrong inside hango.");
   const requestId = c.get("requestId") ?? "";
   if (api.code === "internal") {
     const deps: AppEnv["Variables"]["deps"] | undefined = c.get("deps");

@@ -119,12 +119,6 @@ export const errorKinds = {
     retryable: false,
     description: "Even the smallest possible request does not fit the model's context window.",
   },
-  refused: {
-    status: 422,
-    type: "invalid_request_error",
-    retryable: false,
-    description: "The model declined to answer.",
-  },
   rate_limited: {
     status: 429,
     type: "rate_limit_error",
@@ -171,7 +165,7 @@ export const errorKinds = {
     status: 503,
     type: "api_error",
     retryable: true,
-    description: "The database cannot be reached at the moment.",
+    description: "The database or the file storage cannot be reached at the moment.",
   },
   timeout: {
     status: 504,

@@ -1,4 +1,5 @@
 /** What went wrong with a run, in the words of the API's closed list of errors. */
+import { BucketUnavailable } from "../files/bucket-error.ts";
 import { type FailureKind, ModelError } from "../models/errors.ts";
 import { LeaseLost, StoreUnavailable } from "../store/errors.ts";
 import type { RunError } from "../store/finish.ts";
@@ -20,6 +21,7 @@ interface Words {
 const overloaded = (code: string): Words => ({ type: "overloaded_error", code, retryable: true });
 const provider: Words = { type: "api_error", code: "provider_error", retryable: true };
 const rejected: Words = { type: "api_error", code: "provider_rejected", retryable: false };
+const unavailable: Words = { type: "api_error", code: "unavailable", retryable: true };
 const cannotFit: Words = { type: "invalid_request_error", code: "context_cannot_fit", retryable: false };
 
 const BY_KIND: Readonly<Record<FailureKind, Words>> = {
@@ -51,9 +53,9 @@ export const runErrorOf = (error: unknown): RunError => {
   if (error instanceof ModelError) return { ...BY_KIND[error.kind], message: sentence(error.message) };
   if (error instanceof TurnTimedOut) return { ...BY_KIND.timeout, message: sentence(error.message) };
   if (error instanceof LeaseLost) return { ...BY_KIND.aborted, message: sentence(error.message) };
-  if (error instanceof StoreUnavailable) {
-    return { type: "api_error", code: "unavailable", retryable: true, message: sentence(error.message) };
-  }
+  if (error instanceof StoreUnavailable) return { ...unavailable, message: sentence(error.message) };
+  if (error instanceof BucketUnavailable)
+    return { ...unavailable, message: "The session's files cannot be reached at the moment." };
   return {
     type: "api_error",
     code: "internal",
@@ -61,3 +63,6 @@ export const runErrorOf = (error: unknown): RunError => {
     message: "The run failed for a reason inside hango.",
   };
 };
+
+/** Whether an error of a request, not of a run, is the bucket's and passes by itself. */
+export const isBucketUnavailable = (error: unknown): boolean => error instanceof BucketUnavailable;

@@ -79,7 +79,12 @@ export const makeTenant = async (
     key.slice(0, 10),
     `{${scopes.join(",")}}`,
   ]);
-  return { id, key, headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" } };
+  // A connection of its own for each request: a kept one may be closed by the other side just when the next request is sent on it.
+  return {
+    id,
+    key,
+    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json", Connection: "close" },
+  };
 };
 
 export interface Answer {

@@ -83,7 +83,13 @@ const request = (method: string, path: string, init: RequestInit = {}, key = api
   fetch(`${host.url}${path}`, {
     ...init,
     method,
-    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json", ...init.headers },
+    // A kept connection may be closed by the other side just when the next request is sent on it.
+    headers: {
+      Authorization: `Bearer ${key}`,
+      "Content-Type": "application/json",
+      Connection: "close",
+      ...init.headers,
+    },
   });
 
 const answerOf = async (response: Response): Promise<Answer> => ({
