@@ -108,7 +108,7 @@ const open = (c: Ctx, headers: Readonly<Record<string, string>>): EventStream =>
 
 const start = async (c: Ctx, body: TurnBody, session: LoadedSession, startedAt: string): Promise<Response> => {
   const deps = c.get("deps");
-  const run = { session, maxSteps: body.max_steps };
+  const run = { session, maxSteps: body.max_steps, startedMs: Date.parse(startedAt) };
   if (!wantsStream(c, body)) {
     const work = executeRun(deps, { ...run, sink: () => undefined });
     deps.waitUntil(work.catch(() => undefined));

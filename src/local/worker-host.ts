@@ -56,18 +56,19 @@ const declared = async (configPath: string): Promise<Declared> => {
 /** Starts the Worker. Rejects when it does not come up. */
 export const startWorkerHost = async (options: WorkerHostOptions): Promise<WorkerHost> => {
   const worker = await declared(options.configPath);
-  const miniflare = new Miniflare(
-    convertV4MiniflareOptions({
+  const miniflare = new Miniflare({
+    ...convertV4MiniflareOptions({
       ...worker,
       // Given as text: a script outside the working directory would not be found.
       modules: [{ type: "ESModule", path: "worker.js", contents: await readFile(options.scriptPath, "utf8") }],
       bindings: { ...options.variables },
       host: "127.0.0.1",
       port: options.port,
-      ...(options.persistDir === undefined ? {} : { defaultPersistRoot: options.persistDir }),
       handleStructuredLogs: ({ message }) => options.onLog(message),
     }),
-  );
+    // The option of version 4 is lost in the conversion.
+    ...(options.persistDir === undefined ? {} : { resourcePersistencePath: options.persistDir }),
+  });
   const url = await miniflare.ready;
   return {
     url: url.origin,

@@ -31,6 +31,8 @@ export interface RunRequest {
   readonly session: LoadedSession;
   /** Most model calls of this turn, where the caller set it. */
   readonly maxSteps?: number | undefined;
+  /** When the request arrived, ms since the epoch: where the turn's time and overhead begin. */
+  readonly startedMs: number;
   readonly sink: EventSink;
 }
 
@@ -52,9 +54,8 @@ const recover = async (journal: RunJournal, session: LoadedSession): Promise<Log
 };
 
 const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<RunRecord> => {
-  const { session, sink } = request;
+  const { session, sink, startedMs } = request;
   const { config } = deps;
-  const startedMs = deps.now();
   let providerMs = 0;
   const profile = profileFor(session.model, config.modelProfiles);
   const settings = readSettings(session.settings);

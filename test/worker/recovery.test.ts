@@ -87,6 +87,9 @@ it("a process killed between the assistant message and the tool results: the nex
   const url = `http://127.0.0.1:${(toolServer.address() as AddressInfo).port}/`;
   const tool = { type: "http", name: "charge", description: "Charges a card.", input_schema: { type: "object" }, url };
   const session = (await call("POST", "/v1/sessions", { tools: [tool] })).body.id;
+  await call("PUT", `/v1/sessions/${session}/files/kept.md`, "kept over a restart", {
+    "Content-Type": "text/markdown",
+  });
   simulator.enqueue({
     reply: {
       content: [
@@ -130,6 +133,7 @@ it("a process killed between the assistant message and the tool results: the nex
       is_error: true,
     })),
   );
+  expect((await later("GET", `/v1/sessions/${session}/files/kept.md`)).body).toBe("kept over a restart");
   const runs = (await later("GET", `/v1/sessions/${session}/runs?order=asc`)).body.data;
   expect(runs.map((run: { status: string; error: { code: string } | null }) => [run.status, run.error?.code])).toEqual([
     ["failed", "run_interrupted"],
