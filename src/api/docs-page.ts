@@ -16,6 +16,10 @@ table { border-collapse: collapse; width: 100%; }
 th, td { border-bottom: 1px solid var(--line); padding: 0.3rem 0.6rem 0.3rem 0; text-align: left; vertical-align: top; }
 `;
 
+/** A description as it is written: what stands between backticks is code. */
+const prose = (text: string) =>
+  text.split("`").map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part));
+
 /** A schema of the document, as far as the page reads it. */
 interface Schema {
   readonly $ref?: string;
@@ -155,7 +159,7 @@ const table = (title: string, rows: readonly (readonly [string, string, string])
     : html`<h4>${title}</h4>
         <table>
           <thead><tr><th>Name</th><th>Type</th><th>What it is</th></tr></thead>
-          <tbody>${rows.map(([name, type, what]) => html`<tr><td><code>${name}</code></td><td>${type}</td><td>${what}</td></tr>`)}</tbody>
+          <tbody>${rows.map(([name, type, what]) => html`<tr><td><code>${name}</code></td><td>${type}</td><td>${prose(what)}</td></tr>`)}</tbody>
         </table>`;
 
 const membersOf = (schema: Schema, resolve: Resolve): readonly (readonly [string, string, string])[] =>
@@ -178,7 +182,7 @@ const objects = (document: OpenApiDocument, resolve: Resolve) =>
       const schema = resolve({ $ref: name });
       const members = membersOf(schema, resolve);
       const what = members.length > 0 ? "" : html`<p>${typeWords(schema)}</p>`;
-      return html`<article id="object-${name}"><h3><code>${name}</code></h3><p>${schema.description ?? ""}</p>${what}${table("Members", members)}</article>`;
+      return html`<article id="object-${name}"><h3><code>${name}</code></h3><p>${prose(schema.description ?? "")}</p>${what}${table("Members", members)}</article>`;
     });
 
 const section = (listed: Listed, origin: string, resolve: Resolve) => {
@@ -199,7 +203,7 @@ const section = (listed: Listed, origin: string, resolve: Resolve) => {
   return html`<article id="${anchorOf(listed)}">
     <h3><span class="method">${method.toUpperCase()}</span> <code>${path}</code></h3>
     <p>${operation.summary ?? ""}</p>
-    ${(operation.description ?? "").split("\n\n").map((paragraph) => html`<p>${paragraph}</p>`)}
+    ${(operation.description ?? "").split("\n\n").map((paragraph) => html`<p>${prose(paragraph)}</p>`)}
     ${table("Parameters", parameters)}
     ${table("Body", schema === undefined ? [] : membersOf(schema, resolve))}
     ${bodyType === "application/json" ? html`<h4>Example body</h4><pre>${JSON.stringify(example, null, 2)}</pre>` : ""}
@@ -232,7 +236,7 @@ export const renderDocs = async (
 <body>
 <header>
 <h1>${document.info.title} API</h1>
-<p>${document.info.description ?? ""} The same as data: <a href="/openapi.json">/openapi.json</a>.</p>
+<p>${prose(document.info.description ?? "")} The same as data: <a href="/openapi.json">/openapi.json</a>.</p>
 <p>Put a key into your shell before you try the lines below: <code>export HANGO_KEY=hango_...</code></p>
 </header>
 <nav aria-label="Operations">
