@@ -23,8 +23,13 @@ const demo = async (
   const directories: string[] = [];
   const code = await runDemo({
     args,
-    // A key for the real API must not matter: the demo talks to its simulator.
-    env: { PATH: process.env.PATH, ANTHROPIC_API_KEY: "sk-real", ANTHROPIC_BASE_URL: "http://127.0.0.1:1" },
+    // What is meant for a real deployment must not matter.
+    env: {
+      PATH: process.env.PATH,
+      ANTHROPIC_API_KEY: "sk-real",
+      ANTHROPIC_BASE_URL: "http://127.0.0.1:1",
+      DATABASE_URL: "postgres://hango@127.0.0.1:1/hango",
+    },
     out: (text) => void out.push(text),
     say: (text) => {
       said.push(text);

@@ -46,7 +46,6 @@ export interface ClientOptions {
 export interface Client {
   /** @returns the session's id */
   readonly createSession: (body: object) => Promise<string>;
-  readonly deleteSession: (id: string) => Promise<void>;
   /**
    * Runs a turn, streamed, and reads its events to the end.
    * @param onAnswer told of each answer of the model
@@ -124,9 +123,6 @@ export const createClient = ({ url, apiKey, signal }: ClientOptions): Client => 
   return {
     createSession: async (body) =>
       z.object({ id: z.string() }).parse(JSON.parse(await text("POST", "/v1/sessions", body))).id,
-    deleteSession: async (id) => {
-      await text("DELETE", `/v1/sessions/${id}`);
-    },
     runTurn: async (sessionId, body, onAnswer) => {
       const path = `/v1/sessions/${sessionId}/turns`;
       const response = await send("POST", path, { ...body, stream: true });

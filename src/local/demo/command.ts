@@ -70,14 +70,15 @@ const readRecording = async (path: string): Promise<Recording> => {
   return parseRecording(text);
 };
 
-/** The simulator is what has the recorded answers, so a real provider that may be configured is left alone. */
+/** Set for a real deployment perhaps: the recorded answers are the simulator's, and no other database is written to. */
+const NOT_USED = ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "DATABASE_URL"];
+
 const demoEnvironment = (env: DemoOptions["env"], dataDir: string): DemoOptions["env"] => ({
   ...env,
   PORT: env.PORT || "0",
   HANGO_DATA_DIR: dataDir,
   HANGO_ALLOW_PRIVATE_URLS: "true",
-  ANTHROPIC_API_KEY: undefined,
-  ANTHROPIC_BASE_URL: undefined,
+  ...Object.fromEntries(NOT_USED.map((name) => [name, undefined])),
 });
 
 /** A data directory of the caller's is kept, one of the demo's own is not. */
@@ -109,12 +110,14 @@ const start = async (options: DemoOptions, undos: Undo[], onLog: (line: string) 
   return { platform, keepsSession: dataDir === options.env.HANGO_DATA_DIR };
 };
 
-const introduction = (recording: Recording, plan: Plan): string => {
+const introduction = (recording: Recording, plan: Plan, env: DemoOptions["env"]): string => {
+  const unused = NOT_USED.filter((name) => (env[name] ?? "") !== "");
   const calls = plan.turns.reduce((sum, turn) => sum + turn.script.length, 0);
   const results = plan.turns.reduce((sum, turn) => sum + turn.results.length, 0);
   return [
     `Replaying ${recording.id} (${recording.licence}, ${recording.copyright}): ${plan.turns.length} turns, ${calls} model calls, ${results} tool calls`,
     ...plan.notes.map((note) => `  note: ${note}`),
+    ...unused.map((name) => `  note: ${name} is set, but not used`),
     "",
   ].join("\n");
 };
@@ -186,7 +189,7 @@ export const runDemo = async (options: DemoOptions): Promise<number> => {
   try {
     const recording = await readRecording(path);
     const plan = planReplay(recording);
-    options.say(introduction(recording, plan));
+    options.say(introduction(recording, plan, options.env));
     const started = await start(options, undos, onLog);
     const result = await replayAll(options, plan, started, undos);
     if (started.keepsSession) options.say(`The session ${result.sessionId} stays in ${options.env.HANGO_DATA_DIR}.\n`);

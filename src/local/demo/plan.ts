@@ -107,6 +107,8 @@ const scriptBlock = ({ type, value, text }: Block, nameOf: Plan["nameOf"]): Scri
         name: nameOf(String(value.name)),
         input_json: memberText(text, "input") ?? "{}",
       };
+    case "compaction":
+      throw new RecordingError("the provider compacted it, which hango does not ask for");
     default:
       return { ...value, type };
   }

@@ -150,6 +150,11 @@ describe("planning a replay", () => {
       "a result of search holds a block of the type image; an HTTP tool can answer with text only",
     ],
     [
+      "an answer that the provider compacted",
+      recording([user(says("a")), model({ type: "compaction", content: "b" }, says("c"))]),
+      "the provider compacted it, which hango does not ask for",
+    ],
+    [
       "a tool that a session cannot be given",
       recording([user(says("a")), model(says("b"))], { tools: [{ type: "bash_20250124", name: "bash" }] }),
       "it has a tool of the type bash_20250124",
