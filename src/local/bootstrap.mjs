@@ -126,13 +126,21 @@ const unlock = () => rmSync(lockPath, { recursive: true, force: true });
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
+/** How often it is looked whether the parent is still there. */
+const PARENT_POLL_MS = 500;
+
 /** Runs a child to its end, passing signals on, so that it is never left behind. Answers its exit code as a shell would. */
 const run = (command, args, options) =>
   new Promise((done) => {
     const child = spawn(command, args, options);
     const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
     const forward = (signal) => child.kill(signal);
+    // npm passes signals on to a shell between us, which dies without passing them further: then nobody is left who could stop us.
+    const parent = process.ppid;
+    const orphaned = () => process.ppid !== parent && forward("SIGTERM");
+    const watch = process.env.npm_lifecycle_event === undefined ? undefined : setInterval(orphaned, PARENT_POLL_MS);
     const finish = (code) => {
+      clearInterval(watch);
       for (const signal of signals) process.off(signal, forward);
       done(code);
     };

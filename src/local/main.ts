@@ -10,6 +10,8 @@ import { onStopSignal } from "./stop-signals.ts";
 /** How often the cron trigger fires (`wrangler.toml`), in ms. */
 const TICK_MS = 5 * 60_000;
 
+const PARENT_POLL_MS = 500;
+
 const json = process.argv.slice(2).includes("--json");
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
@@ -20,6 +22,17 @@ const portIsFree = (port: number): Promise<boolean> =>
     probe.once("error", () => resolve(false));
     probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
   });
+
+/** Under npm, whoever is asked to stop is not this process: it ends when what started it is gone, in whatever way. */
+const watchParent = (stop: () => Promise<void>): void => {
+  const parent = process.ppid;
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(watch);
+    void stop();
+  }, PARENT_POLL_MS);
+  watch.unref();
+};
 
 const welcome = ({ url, apiKey, simulator }: Platform): string => `
 hango is running at ${url}
@@ -56,6 +69,8 @@ const main = async (): Promise<void> => {
     process.exit(0);
   };
   onStopSignal({ stop: () => void stop(), now: () => performance.now() });
+
+  if (process.env.npm_lifecycle_event !== undefined) watchParent(stop);
 
   platform = await startPlatform({
     ...settings,

@@ -168,4 +168,28 @@ describe("the bootstrap", () => {
     const result = await finished(start("--bin", "tool"));
     expect(result).toEqual({ code: 0, stdout: `${join(root, "node_modules/.bin")}\n`, stderr: "" });
   });
+
+  test("under npm, what it runs is ended when the shell between npm and it is killed", async () => {
+    await writeFile(
+      join(root, "stay.mjs"),
+      "process.on('SIGTERM', () => { console.log('ended'); process.exit(0); }); setInterval(() => {}, 1000); console.log('up');",
+    );
+    const { npm_execpath: _npm, ...env } = process.env;
+    const shell = spawn("sh", ["-c", `"${process.execPath}" src/local/bootstrap.mjs stay.mjs; true`], {
+      cwd: root,
+      env: { ...env, PATH: `${join(root, "fake")}:${process.env.PATH}`, npm_lifecycle_event: "start" },
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    let out = "";
+    const closed = once(shell.stdout, "close");
+    await new Promise<void>((resolve) => {
+      shell.stdout.on("data", (data: Buffer) => {
+        out += data.toString();
+        if (out.includes("up")) resolve();
+      });
+    });
+    shell.kill("SIGKILL");
+    await closed;
+    expect(out).toBe("up\nended\n");
+  });
 });
