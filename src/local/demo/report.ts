@@ -7,8 +7,8 @@ const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;
 const spread = ({ p50, p95 }: Spread): string => `${p50} / ${p95} ms`;
 
 const FOOTNOTE = `\
-(1) Time of a run not spent waiting for the model: loading and checking the log, building requests, tool calls, and writing each step to
-    the database. The round trips that open and close the turn are not part of it.
+(1) Time of a turn not spent waiting for the model: opening the turn and loading its log, building requests, tool calls, and writing
+    each step to the database. The one round trip that closes the turn comes after the count.
 (2) Without the time in which a call was at the demo's tool server; the way there and back still counts.`;
 
 /** The table with which the demo ends. */
