@@ -13,6 +13,7 @@ const TICK_MS = 5 * 60_000;
 const PARENT_POLL_MS = 500;
 
 const json = process.argv.slice(2).includes("--json");
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : "unknown");
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
 /** Found out before the slow part begins. */
@@ -24,12 +25,12 @@ const portIsFree = (port: number): Promise<boolean> =>
   });
 
 /** Under npm, whoever is asked to stop is not this process: it ends when what started it is gone, in whatever way. */
-const watchParent = (stop: () => Promise<void>): void => {
+const watchParent = (stop: () => void): void => {
   const parent = process.ppid;
   const watch = setInterval(() => {
     if (process.ppid === parent) return;
     clearInterval(watch);
-    void stop();
+    stop();
   }, PARENT_POLL_MS);
   watch.unref();
 };
@@ -61,42 +62,30 @@ const main = async (): Promise<void> => {
     process.exitCode = 1;
     return;
   }
-  let platform: Platform | undefined;
-  let stopping = false;
-  const stop = async (): Promise<void> => {
-    stopping = true;
-    await platform?.close();
-    process.exit(0);
-  };
-  onStopSignal({ stop: () => void stop(), now: () => performance.now() });
+  const asked = Promise.withResolvers<void>();
+  onStopSignal({ stop: asked.resolve, now: () => performance.now() });
+  if (process.env.npm_lifecycle_event !== undefined) watchParent(asked.resolve);
 
-  if (process.env.npm_lifecycle_event !== undefined) watchParent(stop);
-
-  platform = await startPlatform({
+  const running = await startPlatform({
     ...settings,
     env: process.env,
     onLog: say,
     onProgress: (what) => say(`hango: ${what} ...`),
   });
-  if (stopping) {
-    await platform.close();
-    return;
-  }
-  const running = platform;
-  setInterval(
-    () =>
-      running
-        .tick()
-        .catch((error: unknown) =>
-          say(`hango: the sweeper failed: ${error instanceof Error ? error.message : "unknown"}`),
-        ),
+  const ticking = setInterval(
+    () => running.tick().catch((error: unknown) => say(`hango: the sweeper failed: ${messageOf(error)}`)),
     TICK_MS,
   );
   if (json) process.stdout.write(`${JSON.stringify({ url: running.url, api_key: running.apiKey })}\n`);
   else process.stdout.write(`${welcome(running)}\n`);
+  // Asked during the start, it ends what is up by now: nothing is left half begun.
+  await asked.promise;
+  clearInterval(ticking);
+  await running.close();
+  process.exit(0);
 };
 
 main().catch((error: unknown) => {
   say(knownProblem(error) ?? (error instanceof Error ? (error.stack ?? error.message) : String(error)));
-  process.exitCode = 1;
+  process.exit(1);
 });
