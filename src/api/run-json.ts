@@ -36,13 +36,10 @@ export const runSchema = z
       .number()
       .nullable()
       .openapi({ description: "HTTP requests to the database that the turn took, authentication included." }),
-    overhead_ms: z
-      .number()
-      .nullable()
-      .openapi({
-        description:
-          "Time from the request's arrival to its last write that was not spent waiting for the provider; tools included.",
-      }),
+    overhead_ms: z.number().nullable().openapi({
+      description:
+        "Time from the request's arrival to its last write that was not spent waiting for the provider; tools included.",
+    }),
     created_at: z.string(),
     finished_at: z.string().nullable(),
   })
