@@ -82,6 +82,8 @@ export interface ViewMessage {
   readonly media: readonly string[];
   /** Whether the last block of this message carries a cache mark (context.md section 10). */
   readonly cacheMark?: boolean;
+  /** The message that stands where covered rows were (S4). */
+  readonly handoff?: true;
 }
 
 export interface SystemBlock {
