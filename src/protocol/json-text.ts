@@ -40,8 +40,8 @@ const unexpected = (text: string, at: number, wanted: string): SyntaxError =>
     `expected ${wanted} at position ${at}, found ${at < text.length ? JSON.stringify(text[at]) : "the end"}`,
   );
 
-/** The index after the string whose opening quote is at `open`. */
-const endOfString = (text: string, open: number): number => {
+/** The index after the string whose opening quote is at `open`. @throws SyntaxError if it does not end */
+export const endOfString = (text: string, open: number): number => {
   let quote = text.indexOf('"', open + 1);
   while (quote !== -1) {
     let slash = quote - 1;
@@ -134,6 +134,21 @@ export const objectMembers = (text: string, from = 0): readonly Member[] => {
     keyStart = nextItem(text, end, CLOSE_OBJECT);
   }
   return members;
+};
+
+/**
+ * The strings in a value at any depth that are no keys, quotes included, in order.
+ * @param minLength shorter strings are left out: in UTF-16 units of the text, quotes included
+ */
+export const stringLeaves = (text: string, value: Span, minLength = 0): readonly Span[] => {
+  const leaves: Span[] = [];
+  let open = text.indexOf('"', value.start);
+  while (open !== -1 && open < value.end) {
+    const end = endOfString(text, open);
+    if (end - open >= minLength && text.charCodeAt(skipSpace(text, end)) !== COLON) leaves.push({ start: open, end });
+    open = text.indexOf('"', end);
+  }
+  return leaves;
 };
 
 /** How deep arrays and objects are nested: 0 for a scalar, 1 for `[]`. Safe on text that is no JSON, for use before a parse. */
