@@ -10,7 +10,9 @@ export const runSchema = z
     type: z.literal("run"),
     session_id: z.string(),
     status: z.enum(["running", "completed", "failed"]),
-    trigger: z.enum(["api"]).openapi({ description: "What started it." }),
+    trigger: z.enum(["api", "maintenance"]).openapi({
+      description: "What started it: a request for a turn, or work on the session between turns.",
+    }),
     model: z.string(),
     input_seq: z.number().nullable().openapi({ description: "Position of the input in the log." }),
     output_text: z.string().nullable().openapi({ description: "The text of the last answer." }),

@@ -128,3 +128,7 @@ export const profileFor = (model: string, overrides: ModelProfiles): ModelProfil
     known: entry !== undefined || override !== undefined,
   };
 };
+
+/** The windows that the table knows, in tokens, by name without a date: for whoever has to choose before it knows the model. */
+export const builtInWindows = (): Readonly<Record<string, number>> =>
+  Object.fromEntries([...TABLE].map(([model, { limits }]) => [model, limits.maxInputTokens]));

@@ -4,31 +4,47 @@
  */
 import { type SQL, sql } from "drizzle-orm";
 import { type KeyId, type RunId, type Seq, type SessionId, seq, type TenantId } from "../protocol/ids.ts";
-import type { LogRow, NewRow } from "../protocol/messages.ts";
+import type { NewRow } from "../protocol/messages.ts";
 import type { Db, Row } from "./db.ts";
 import { type Lease, leaseExpiry } from "./lease.ts";
-import { flag, LOG_COLUMNS, logRow, number, numberOrNull, text, textOrNull } from "./rows.ts";
+import { type Loaded, type LoadLimits, loadedOf, loadStatements } from "./loading.ts";
+import { flag, number, numberOrNull, text, textOrNull } from "./rows.ts";
 
 /** How a caller names a session: our id, or their own key. */
 export type SessionRef = { readonly id: string } | { readonly key: string };
 
-export interface BeginTurn {
+/** Who asks: the holder of a key, who is authenticated by the same statements, or somebody whom the caller has authenticated. */
+export type Caller =
   /** SHA-256 of the API key's secret. */
-  readonly keyHash: string;
+  { readonly keyHash: string } | { readonly tenantId: TenantId; readonly keyId: KeyId | null };
+
+interface BeginRun {
+  readonly caller: Caller;
   readonly session: SessionRef;
   readonly runId: RunId;
+  readonly trigger: "api" | "maintenance";
   readonly idempotencyKey: string | null;
-  readonly requestHash: string;
-  readonly input: NewRow;
+  readonly requestHash: string | null;
+  /** The turn's input; null for a run that works on what is there. */
+  readonly input: NewRow | null;
   /** When the run started, RFC 3339: the time of its first event. */
   readonly startedAt: string;
+  /** How far back rows are read; null for all of them. */
+  readonly limits: LoadLimits | null;
+}
+
+export interface BeginTurn extends Pick<BeginRun, "session" | "runId" | "idempotencyKey" | "startedAt" | "limits"> {
+  /** SHA-256 of the API key's secret. */
+  readonly keyHash: string;
+  readonly requestHash: string;
+  readonly input: NewRow;
 }
 
 /** A session as a run sees it: its settings, and everything that its next request is made of. */
-export interface LoadedSession {
+export interface LoadedSession extends Loaded {
   readonly lease: Lease;
   readonly tenantId: TenantId;
-  readonly keyId: KeyId;
+  readonly keyId: KeyId | null;
   readonly sessionId: SessionId;
   readonly user: string | null;
   readonly model: string;
@@ -36,11 +52,11 @@ export interface LoadedSession {
   readonly tools: readonly Readonly<Record<string, unknown>>[];
   readonly settings: Readonly<Record<string, unknown>>;
   readonly todos: readonly unknown[];
-  readonly rows: readonly LogRow[];
-  /** Where the turn's own input stands. */
-  readonly inputSeq: Seq;
+  /** Where the turn's own input stands; null where the run has none. */
+  readonly inputSeq: Seq | null;
   readonly nextSeq: number;
   readonly nextEvent: number;
+  /** Assistant rows with a lower seq are sent without thinking: the highest floor that the head and the view have (V5). */
   readonly thinkingFloor: number;
   /** Seq of an assistant row whose results a dead run never stored; they belong at the seq after it (M7). */
   readonly openBatchSeq: number | null;
@@ -58,39 +74,55 @@ export type BeginOutcome =
 const sessionNamed = (session: SessionRef): SQL =>
   "id" in session ? sql`s.id = ${session.id}` : sql`s.key = ${session.key}`;
 
+/** SQL: the key `k` that asks, with its tenant and scopes, and the condition under which it may. */
+const keyOf = (caller: Caller): { readonly from: SQL; readonly valid: SQL } =>
+  "keyHash" in caller
+    ? {
+        from: sql`api_keys k`,
+        valid: sql`k.hash = ${caller.keyHash} and k.revoked_at is null and (k.expires_at is null or k.expires_at > hango_now())`,
+      }
+    : {
+        from: sql`(select ${caller.keyId}::text as id, ${caller.tenantId}::text as tenant_id, '{write}'::text[] as scopes) k`,
+        valid: sql`true`,
+      };
+
 /** SQL: the session, found through the key that asks for it, so that no statement can reach another tenant's. */
-const scope = ({ keyHash, session }: Pick<BeginTurn, "keyHash" | "session">): SQL => {
-  const named = sessionNamed(session);
-  return sql`api_keys k
+const scope = ({ caller, session }: Pick<BeginRun, "caller" | "session">): SQL => {
+  const key = keyOf(caller);
+  return sql`${key.from}
     join tenants t on t.id = k.tenant_id and t.status = 'active'
-    join sessions s on s.tenant_id = k.tenant_id and ${named}
+    join sessions s on s.tenant_id = k.tenant_id and ${sessionNamed(session)}
     join session_heads h on h.session_id = s.id
-    where k.hash = ${keyHash} and k.revoked_at is null and (k.expires_at is null or k.expires_at > hango_now())
-      and 'write' = any(k.scopes)`;
+    where ${key.valid} and 'write' = any(k.scopes)`;
 };
 
 /** Two event numbers are reserved by every begin: the end of a run found dead, and the start of the new one. */
 const RESERVED_EVENTS = 2;
 
-const statements = (turn: BeginTurn): readonly SQL[] => {
-  const { runId, input, idempotencyKey } = turn;
-  const from = scope(turn);
+const insertInput = (runId: RunId, input: NewRow, held: SQL): SQL =>
+  sql`insert into messages (session_id, seq, id, role, origin, content, media, calls, tokens, bytes, run_id)
+    select r.session_id, r.input_seq, ${input.id}, ${input.role}, ${input.origin}, ${input.content}::json,
+      ${sql.param([...input.media])}::text[], ${sql.param([...input.calls])}::text[], ${input.tokens}::int, ${input.bytes}::int, r.id
+    from runs r where r.id = ${runId} and exists (select 1 from ${held}) on conflict (id) do nothing`;
+
+const statements = (run: BeginRun): readonly SQL[] => {
+  const { runId, input, idempotencyKey } = run;
+  const from = scope(run);
+  const key = keyOf(run.caller);
   const mine = sql`h.lease_holder = ${runId}`;
-  const named = sessionNamed(turn.session);
+  const rows = sql.raw(input === null ? "0" : "1");
   return [
     sql`with found as (select s.id, s.tenant_id from ${from})
       update session_heads h set lease_holder = ${runId}, lease_epoch = h.lease_epoch + 1, lease_expires_at = ${leaseExpiry},
-        next_seq = h.next_seq + 1, next_event = h.next_event + ${RESERVED_EVENTS}
+        next_seq = h.next_seq + ${rows}, next_event = h.next_event + ${RESERVED_EVENTS}
       from found where h.session_id = found.id and (h.lease_holder is null or h.lease_expires_at <= hango_now())
         and not exists (select 1 from runs r where r.id = ${runId} or (r.tenant_id = found.tenant_id and r.idempotency_key = ${idempotencyKey}))`,
     sql`insert into runs (id, tenant_id, session_id, key_id, status, trigger, model, idempotency_key, request_hash, input_seq)
-      select ${runId}, s.tenant_id, s.id, k.id, 'running', 'api', s.model, ${idempotencyKey}, ${turn.requestHash}, h.next_seq - 1
+      select ${runId}, s.tenant_id, s.id, k.id, 'running', ${run.trigger}, s.model, ${idempotencyKey}, ${run.requestHash},
+        ${input === null ? sql`null` : sql`h.next_seq - 1`}
       from ${from} and ${mine} on conflict do nothing`,
-    sql`insert into messages (session_id, seq, id, role, origin, content, media, calls, tokens, bytes, run_id)
-      select r.session_id, r.input_seq, ${input.id}, ${input.role}, ${input.origin}, ${input.content}::json,
-        ${sql.param([...input.media])}::text[], ${sql.param([...input.calls])}::text[], ${input.tokens}::int, ${input.bytes}::int, r.id
-      from runs r where r.id = ${runId} and exists (select 1 from ${from} and ${mine}) on conflict (id) do nothing`,
-    sql`update session_heads h set lease_holder = null, lease_expires_at = null, next_seq = h.next_seq - 1
+    ...(input === null ? [] : [insertInput(runId, input, sql`${from} and ${mine}`)]),
+    sql`update session_heads h set lease_holder = null, lease_expires_at = null, next_seq = h.next_seq - ${rows}
       where ${mine} and h.session_id in (select s.id from ${from}) and not exists (select 1 from runs r where r.id = ${runId})`,
     sql`with dead as (
         update runs r set status = 'failed', finished_at = hango_now(), draft = null, error = ${JSON.stringify(INTERRUPTED)}::jsonb
@@ -101,21 +133,19 @@ const statements = (turn: BeginTurn): readonly SQL[] => {
       select dead.session_id, dead.next_event - 2, dead.id, 'run.failed', ${JSON.stringify({ error: INTERRUPTED })}::json from dead
       on conflict do nothing`,
     sql`insert into run_events (session_id, n, run_id, type, data, message_seq, created_at)
-      select h.session_id, h.next_event - 1, ${runId}, 'run.started', '{}', r.input_seq, ${turn.startedAt}::timestamptz
+      select h.session_id, h.next_event - 1, ${runId}, 'run.started', '{}', r.input_seq, ${run.startedAt}::timestamptz
       from session_heads h join runs r on r.id = ${runId} where ${mine} and h.session_id in (select s.id from ${from}) on conflict do nothing`,
     sql`select k.id as key_id, k.tenant_id, 'write' = any(k.scopes) as may_write, t.status = 'active' as active,
         s.id as session_id, s.user_id, s.model, s.system, s.tools::text as tools, s.settings::text as settings, s.todos::text as todos,
         h.lease_holder, h.lease_epoch, h.next_seq, h.next_event, h.open_batch_seq, h.thinking_floor,
         greatest(1, ceil(extract(epoch from h.lease_expires_at - hango_now())))::int as retry_after,
         r.id as run_id, r.request_hash, r.input_seq
-      from api_keys k join tenants t on t.id = k.tenant_id
-        left join sessions s on s.tenant_id = k.tenant_id and ${named}
+      from ${key.from} join tenants t on t.id = k.tenant_id
+        left join sessions s on s.tenant_id = k.tenant_id and ${sessionNamed(run.session)}
         left join session_heads h on h.session_id = s.id
         left join runs r on r.tenant_id = k.tenant_id and (r.id = ${runId} or r.idempotency_key = ${idempotencyKey})
-      where k.hash = ${turn.keyHash} and k.revoked_at is null and (k.expires_at is null or k.expires_at > hango_now())`,
-    sql`select ${sql.raw(LOG_COLUMNS)} from session_heads h join messages m on m.session_id = h.session_id
-      where ${mine} and h.session_id in (select s.id from ${from}) and not h.rewound @> m.seq
-        and exists (select 1 from runs r where r.id = ${runId}) order by m.seq`,
+      where ${key.valid}`,
+    ...loadStatements(runId, run.limits),
   ];
 };
 
@@ -127,7 +157,9 @@ const INTERRUPTED = {
   retryable: true,
 };
 
-const read = (turn: BeginTurn, head: Row | undefined, log: readonly Row[]): BeginOutcome => {
+const read = (run: BeginRun, results: readonly (readonly Row[])[]): BeginOutcome => {
+  const head = results.at(-3)?.[0];
+  const view = results.at(-2)?.[0];
   if (head === undefined) return { kind: "unauthenticated" };
   if (!flag(head, "active")) return { kind: "forbidden", reason: "tenant_suspended" };
   if (!flag(head, "may_write")) return { kind: "forbidden", reason: "scope" };
@@ -136,20 +168,23 @@ const read = (turn: BeginTurn, head: Row | undefined, log: readonly Row[]): Begi
   const runId = textOrNull(head, "run_id") as RunId | null;
   const holder = textOrNull(head, "lease_holder") as RunId | null;
   if (sessionId === null) return { kind: "session_not_found" };
-  if (runId !== null && runId !== turn.runId) {
-    return { kind: "replay", runId, tenantId, sameRequest: text(head, "request_hash") === turn.requestHash };
+  if (runId !== null && runId !== run.runId) {
+    return { kind: "replay", runId, tenantId, sameRequest: text(head, "request_hash") === run.requestHash };
   }
-  if (runId === null || holder !== turn.runId) {
+  if (runId === null || holder !== run.runId || view === undefined) {
     // No holder: the session was released between our attempt and our look at it. The caller may come back at once.
-    if (holder === null) return { kind: "busy", runId: turn.runId, retryAfterSeconds: 1 };
+    if (holder === null) return { kind: "busy", runId: run.runId, retryAfterSeconds: 1 };
     return { kind: "busy", runId: holder, retryAfterSeconds: Math.min(number(head, "retry_after"), 10) };
   }
+  const loaded = loadedOf(view, results.at(-1) ?? []);
+  const inputSeq = numberOrNull(head, "input_seq");
   return {
     kind: "started",
     session: {
-      lease: { sessionId, holder: turn.runId, epoch: number(head, "lease_epoch") },
+      ...loaded,
+      lease: { sessionId, holder: run.runId, epoch: number(head, "lease_epoch") },
       tenantId,
-      keyId: text(head, "key_id") as KeyId,
+      keyId: textOrNull(head, "key_id") as KeyId | null,
       sessionId,
       user: textOrNull(head, "user_id"),
       model: text(head, "model"),
@@ -157,11 +192,10 @@ const read = (turn: BeginTurn, head: Row | undefined, log: readonly Row[]): Begi
       tools: JSON.parse(text(head, "tools")),
       settings: JSON.parse(text(head, "settings")),
       todos: JSON.parse(text(head, "todos")),
-      rows: log.map(logRow),
-      inputSeq: seq(number(head, "input_seq")),
+      inputSeq: inputSeq === null ? null : seq(inputSeq),
       nextSeq: number(head, "next_seq"),
       nextEvent: number(head, "next_event"),
-      thinkingFloor: number(head, "thinking_floor"),
+      thinkingFloor: Math.max(number(head, "thinking_floor"), loaded.view?.thinkingFloor ?? 1),
       openBatchSeq: numberOrNull(head, "open_batch_seq"),
     },
   };
@@ -172,8 +206,43 @@ const read = (turn: BeginTurn, head: Row | undefined, log: readonly Row[]): Begi
  * @throws StoreUnavailable
  */
 export const beginTurn = async (db: Db, turn: BeginTurn): Promise<BeginOutcome> => {
-  const results = await db.batch(statements(turn), { name: "begin", repeatable: true });
-  return read(turn, results.at(-2)?.[0], results.at(-1) ?? []);
+  const { keyHash, ...rest } = turn;
+  return begin(db, { ...rest, caller: { keyHash }, trigger: "api" });
+};
+
+const begin = async (db: Db, run: BeginRun): Promise<BeginOutcome> =>
+  read(run, await db.batch(statements(run), { name: "begin", repeatable: true }));
+
+/** A run without an input of its own: it works on the session's view. */
+export interface MaintenanceRun extends Pick<BeginRun, "session" | "runId" | "startedAt" | "limits"> {
+  readonly tenantId: TenantId;
+  /** Whose request it is; null for nobody's. */
+  readonly keyId: KeyId | null;
+}
+
+export type MaintenanceOutcome = Extract<BeginOutcome, { readonly kind: "started" | "session_not_found" | "busy" }>;
+
+/**
+ * Takes the session's lease for work between turns, as a turn takes it: with a run of its own, and everything loaded that a turn loads.
+ * @throws StoreUnavailable
+ */
+export const takeMaintenanceLease = async (db: Db, run: MaintenanceRun): Promise<MaintenanceOutcome> => {
+  const { tenantId, keyId, ...rest } = run;
+  const nothing = { idempotencyKey: null, requestHash: null, input: null };
+  const outcome = await begin(db, { ...rest, ...nothing, caller: { tenantId, keyId }, trigger: "maintenance" });
+  switch (outcome.kind) {
+    case "started":
+    case "session_not_found":
+    case "busy":
+      return outcome;
+    case "unauthenticated":
+    case "forbidden":
+    case "replay":
+      // The tenant is gone or suspended, or the id of the run is somebody else's: there is no session to work on.
+      return { kind: "session_not_found" };
+    default:
+      return outcome satisfies never;
+  }
 };
 
 /**
@@ -186,7 +255,7 @@ export const findOwnSession = async (
   keyHash: string,
   session: SessionRef,
 ): Promise<{ readonly tenantId: TenantId; readonly sessionId: SessionId } | undefined> => {
-  const [rows] = await db.batch([sql`select s.tenant_id, s.id from ${scope({ keyHash, session })}`], {
+  const [rows] = await db.batch([sql`select s.tenant_id, s.id from ${scope({ caller: { keyHash }, session })}`], {
     name: "find session",
     repeatable: true,
   });

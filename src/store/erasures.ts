@@ -31,6 +31,8 @@ export const eraseSession = async (db: Db, tenantId: TenantId, ref: SessionRef):
       sql`insert into erasures (session_id, tenant_id) select s.id, s.tenant_id from sessions s where s.id = ${erasing} on conflict do nothing`,
       sql`delete from run_events where session_id = ${erasing}`,
       sql`delete from messages where session_id = ${erasing}`,
+      sql`delete from view_revisions where session_id = ${erasing}`,
+      sql`delete from compactions where session_id = ${erasing}`,
       sql`delete from inputs where session_id = ${erasing}`,
       sql`delete from runs where session_id = ${erasing}`,
       sql`update usage_records set session_id = ${ERASED_SESSION}, run_id = null, user_id = null where session_id = ${erasing}`,

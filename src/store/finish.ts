@@ -16,6 +16,7 @@ import {
   requireHeld,
   type StepRecord,
   selectFrom,
+  storeReading,
   touchLease,
   updateTotals,
 } from "./statements.ts";
@@ -39,6 +40,8 @@ export interface FinishTurn {
   readonly totals: RunTotals;
   /** Prompt size of the run's newest call, in tokens; null when none was answered. */
   readonly lastInputTokens: number | null;
+  /** Compactions that the run committed; absent for none. */
+  readonly compactions?: number;
   readonly todos: readonly unknown[];
   /** Round trips of the turn, this one included. */
   readonly dbRoundTrips: number;
@@ -65,10 +68,11 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
   const closes = finish.status === "failed" ? sql`true` : nothingMoved;
   const results = await db.batch(
     [
-      touchLease(run, closing, sql`next_seq = ${finish.base}::bigint`),
+      touchLease(run, { ...finish.record, ...closing }, [sql`next_seq = ${finish.base}::bigint`]),
       ...(finish.message === null ? [] : [insertMessage(run, finish.message)]),
       ...insertUsage(run, finish.record.usage),
       ...insertEvents(run, finish.record.events),
+      ...storeReading(run, finish.record),
       ...moveInputs(run, finish.base),
       updateTotals(run, totals),
       sql`update sessions s set turns = s.turns + 1, input_tokens = s.input_tokens + ${totals.usage.inputTokens}::bigint,
@@ -76,6 +80,7 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
           cache_read_tokens = s.cache_read_tokens + ${totals.usage.cacheReadTokens}::bigint,
           cache_write_tokens = s.cache_write_tokens + ${totals.usage.cacheWriteTokens}::bigint,
           cost_usd = s.cost_usd + coalesce(${totals.costUsd}::numeric, 0),
+          compactions = s.compactions + ${finish.compactions ?? 0}::int,
           last_input_tokens = coalesce(${finish.lastInputTokens}::int, s.last_input_tokens),
           todos = ${JSON.stringify(finish.todos)}::jsonb, last_run_id = ${run.lease.holder}, updated_at = hango_now()
         from session_heads h where s.id = h.session_id and ${leaseHeld(run.lease)} and ${closes}`,

@@ -58,4 +58,5 @@ export const logRow = (row: Row): LogRow => ({
   tokens: number(row, "tokens"),
   bytes: number(row, "bytes"),
   runId: textOrNull(row, "run_id") as RunId | null,
+  createdAt: time(row, "created_at"),
 });

@@ -9,11 +9,14 @@ import { number, numberOrNull, text, textOrNull, time, timeOrNull } from "./rows
 
 export type RunStatus = "running" | "completed" | "failed";
 
+/** What started a run: a request for a turn, or work between turns. */
+export type RunTrigger = "api" | "maintenance";
+
 export interface RunRecord {
   readonly id: RunId;
   readonly sessionId: SessionId;
   readonly status: RunStatus;
-  readonly trigger: "api";
+  readonly trigger: RunTrigger;
   readonly model: string;
   readonly inputSeq: number | null;
   readonly stopReason: string | null;
@@ -39,7 +42,7 @@ const runRecord = (row: Row): RunRecord => {
     id: text(row, "id") as RunId,
     sessionId: text(row, "session_id") as SessionId,
     status: text(row, "status") as RunStatus,
-    trigger: text(row, "trigger") as "api",
+    trigger: text(row, "trigger") as RunTrigger,
     model: text(row, "model"),
     inputSeq: numberOrNull(row, "input_seq"),
     stopReason: textOrNull(row, "stop_reason"),

@@ -107,6 +107,17 @@ export const sessionHeads = pgTable("session_heads", {
   openBatchSeq: bigint("open_batch_seq", { mode: "number" }),
   /** Assistant rows with a lower seq are sent without thinking (V5). */
   thinkingFloor: bigint("thinking_floor", { mode: "number" }).notNull().default(1),
+  /** The current revision of the view; 0 while nothing of it was ever changed. */
+  revision: bigint("revision", { mode: "number" }).notNull().default(0),
+  /** What was learned from pairs of estimate and reading (E4). */
+  calibration: jsonText("calibration"),
+  /** No summary is tried before this (G1). */
+  cooldownUntil: time("cooldown_until"),
+  cooldownReason: text("cooldown_reason"),
+  /** Strikes, counters and probation of the guards (context section 7). */
+  guardState: jsonb("guard_state").$type<Record<string, unknown>>().notNull().default({}),
+  /** Set by whoever asks for a compaction while a run is on: the focus, empty for none. The run takes it up (G9). */
+  forceCompaction: text("force_compaction"),
   leaseHolder: text("lease_holder"),
   leaseEpoch: bigint("lease_epoch", { mode: "number" }).notNull().default(0),
   leaseExpiresAt: time("lease_expires_at"),
@@ -132,6 +143,78 @@ export const messages = pgTable(
     createdAt: createdAt(),
   },
   (t) => [primaryKey({ columns: [t.sessionId, t.seq] }), uniqueIndex("messages_id").on(t.id)],
+);
+
+/**
+ * One row per generation: what it covers and says, and its receipt. Immutable but for `voided_at` and `tokens_read`, each set once;
+ * a trigger (in the migrations) enforces it.
+ */
+export const compactions = pgTable(
+  "compactions",
+  {
+    sessionId: text("session_id")
+      .notNull()
+      .references(() => sessions.id),
+    generation: bigint("generation", { mode: "number" }).notNull(),
+    /** The generation that it was made from; 0 for none. */
+    baseGeneration: bigint("base_generation", { mode: "number" }).notNull(),
+    /** Chosen by the Worker: a commit that is sent twice stores one (M3). */
+    attemptId: text("attempt_id").notNull().unique(),
+    runId: text("run_id"),
+    /** Rows outside of it, rewound and hidden ones aside, are the kept slice (V3). */
+    covered: seqRanges("covered").notNull(),
+    coveredHash: text("covered_hash").notNull(),
+    pinnedSeq: bigint("pinned_seq", { mode: "number" }),
+    pinnedText: text("pinned_text"),
+    reason: text("reason").notNull(),
+    summary: text("summary").notNull(),
+    /** What is rendered from the rows (S2). */
+    sections: jsonText("sections").notNull(),
+    promptVersion: integer("prompt_version").notNull(),
+    prefixVersion: integer("prefix_version").notNull(),
+    /** Estimates of the request, in tokens. */
+    tokensBefore: integer("tokens_before").notNull(),
+    tokensAfter: integer("tokens_after").notNull(),
+    /** Prompt size of the first answered call with this generation; null until there is one. */
+    tokensRead: integer("tokens_read"),
+    /** Messages that the model no longer sees. */
+    evicted: integer("evicted").notNull(),
+    /** Null where the file could not be written: the handoff then names the API's list of messages (M1). */
+    historyPath: text("history_path"),
+    historyBytes: bigint("history_bytes", { mode: "number" }),
+    historySha256: text("history_sha256"),
+    /** Null where no model was asked. */
+    model: text("model"),
+    usage: jsonb("usage").$type<Record<string, number>>(),
+    costUsd: numeric("cost_usd", { mode: "number" }),
+    createdAt: createdAt(),
+    voidedAt: time("voided_at"),
+  },
+  (t) => [primaryKey({ columns: [t.sessionId, t.generation] })],
+);
+
+/** One row per change of what is sent (V2). Append-only, as the log is. */
+export const viewRevisions = pgTable(
+  "view_revisions",
+  {
+    sessionId: text("session_id")
+      .notNull()
+      .references(() => sessions.id),
+    revision: bigint("revision", { mode: "number" }).notNull(),
+    attemptId: text("attempt_id").notNull().unique(),
+    /** 0 for none. */
+    generation: bigint("generation", { mode: "number" }).notNull(),
+    clippedBefore: bigint("clipped_before", { mode: "number" }).notNull(),
+    clipTokens: integer("clip_tokens").notNull(),
+    thinkingFloor: bigint("thinking_floor", { mode: "number" }).notNull(),
+    /** Ids of calls. */
+    demoted: text("demoted").array().notNull().default([]),
+    hidden: seqRanges("hidden").notNull().default("{}"),
+    volatileHash: text("volatile_hash"),
+    reason: text("reason").notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [primaryKey({ columns: [t.sessionId, t.revision] })],
 );
 
 /** Input that arrived while a run was on, until the lease holder moves it into the log (M5). */
@@ -166,7 +249,7 @@ export const runs = pgTable(
       .references(() => sessions.id),
     keyId: text("key_id"),
     status: text("status").$type<"running" | "completed" | "failed">().notNull(),
-    trigger: text("trigger").$type<"api">().notNull(),
+    trigger: text("trigger").$type<"api" | "maintenance">().notNull(),
     model: text("model").notNull(),
     idempotencyKey: text("idempotency_key"),
     /** SHA-256 of the request that the idempotency key stands for. */
@@ -228,7 +311,7 @@ export const usageRecords = pgTable(
     runId: text("run_id"),
     keyId: text("key_id"),
     user: text("user_id"),
-    purpose: text("purpose").$type<"turn">().notNull(),
+    purpose: text("purpose").$type<"turn" | "summarize">().notNull(),
     model: text("model").notNull(),
     inputTokens: integer("input_tokens").notNull(),
     outputTokens: integer("output_tokens").notNull(),
@@ -238,8 +321,20 @@ export const usageRecords = pgTable(
     costUsd: numeric("cost_usd", { mode: "number" }),
     createdAt: createdAt(),
   },
-  (t) => [index("usage_tenant_time").on(t.tenantId, t.createdAt), index("usage_session").on(t.sessionId)],
+  (t) => [
+    index("usage_tenant_time").on(t.tenantId, t.createdAt),
+    index("usage_session").on(t.sessionId),
+    index("usage_model_time").on(t.model, t.createdAt),
+  ],
 );
+
+/** What the provider says of a model, refreshed off the hot path (E7). Sizes are null where it knows none of that name. */
+export const modelProfiles = pgTable("model_profiles", {
+  model: text("model").primaryKey(),
+  maxInputTokens: integer("max_input_tokens"),
+  maxOutputTokens: integer("max_output_tokens"),
+  fetchedAt: time("fetched_at").notNull().default(sql`hango_now()`),
+});
 
 /** What a repeated POST is answered with, for 24 hours. Turns keep theirs in `runs`. */
 export const idempotencyKeys = pgTable(

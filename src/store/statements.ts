@@ -23,7 +23,7 @@ export interface NewEvent {
 
 export interface NewUsage {
   readonly id: UsageId;
-  readonly purpose: "turn";
+  readonly purpose: "turn" | "summarize";
   readonly model: string;
   readonly usage: Usage;
   readonly costUsd: number | null;
@@ -41,7 +41,8 @@ export interface RunIdentity {
   readonly lease: Lease;
   readonly tenantId: TenantId;
   readonly sessionId: SessionId;
-  readonly keyId: KeyId;
+  /** Null where no caller's key stands behind the run. */
+  readonly keyId: KeyId | null;
   readonly user: string | null;
 }
 
@@ -51,6 +52,14 @@ export interface StepRecord {
   readonly usage: readonly NewUsage[];
   readonly nextEvent: number;
   readonly thinkingFloor: number;
+  /** What was learned of estimates and readings (E4), stored as JSON; null drops it, absent leaves it. */
+  readonly calibration?: object | null;
+  /** The guards' strikes, counters and probation (context section 7), stored as JSON; absent leaves them. */
+  readonly guardState?: object;
+  /** Prompt size of the first answered call with a generation, in tokens; a later one is passed over (G3). */
+  readonly reading?: { readonly generation: number; readonly tokens: number };
+  /** Takes down the flag of a compaction that was asked for: it has been tried (G9). */
+  readonly forceTaken?: true;
 }
 
 export interface PlacedRow {
@@ -58,9 +67,37 @@ export interface PlacedRow {
   readonly seq: Seq;
 }
 
-export const touchLease = (run: RunIdentity, record: StepRecord, changes: SQL): SQL =>
-  sql`update session_heads h set lease_expires_at = ${leaseExpiry}, next_event = ${record.nextEvent}::bigint,
-    thinking_floor = ${record.thinkingFloor}::bigint, ${changes} where ${leaseHeld(run.lease)}`;
+/** What a record changes in the head besides the lease. */
+const headChanges = ({ calibration, guardState, forceTaken }: StepRecord): readonly SQL[] => [
+  ...(calibration === undefined
+    ? []
+    : [sql`calibration = ${calibration === null ? null : JSON.stringify(calibration)}::json`]),
+  ...(guardState === undefined ? [] : [sql`guard_state = ${JSON.stringify(guardState)}::jsonb`]),
+  ...(forceTaken === undefined ? [] : [sql`force_compaction = null`]),
+];
+
+export const touchLease = (
+  run: RunIdentity,
+  record: StepRecord,
+  changes: readonly SQL[],
+  condition: SQL = sql`true`,
+): SQL =>
+  sql`update session_heads h set ${sql.join(
+    [
+      sql`lease_expires_at = ${leaseExpiry}, next_event = ${record.nextEvent}::bigint, thinking_floor = ${record.thinkingFloor}::bigint`,
+      ...headChanges(record),
+      ...changes,
+    ],
+    sql`, `,
+  )} where ${leaseHeld(run.lease)} and ${condition}`;
+
+export const storeReading = (run: RunIdentity, { reading }: StepRecord): readonly SQL[] =>
+  reading === undefined
+    ? []
+    : [
+        sql`update compactions c set tokens_read = ${reading.tokens}::int from session_heads h where c.session_id = h.session_id
+          and c.generation = ${reading.generation}::bigint and c.tokens_read is null and ${leaseHeld(run.lease)}`,
+      ];
 
 export const insertMessage = (run: RunIdentity, { row, seq }: PlacedRow): SQL =>
   sql`insert into messages (session_id, seq, id, role, origin, content, media, calls, tokens, bytes, run_id)
@@ -87,14 +124,18 @@ export const insertEvents = (
     )}) as e (n, type, data, message_seq, created_at) where ${leaseHeld(run.lease)} and ${condition} on conflict do nothing`,
       ];
 
-export const insertUsage = (run: RunIdentity, records: readonly NewUsage[]): readonly SQL[] =>
+export const insertUsage = (
+  run: RunIdentity,
+  records: readonly NewUsage[],
+  condition: SQL = sql`true`,
+): readonly SQL[] =>
   records.map(
     ({ id, purpose, model, usage, costUsd }) =>
       sql`insert into usage_records (id, tenant_id, session_id, run_id, key_id, user_id, purpose, model,
       input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd)
     select ${id}, ${run.tenantId}, h.session_id, ${run.lease.holder}, ${run.keyId}, ${run.user}, ${purpose}, ${model},
       ${usage.inputTokens}::int, ${usage.outputTokens}::int, ${usage.cacheReadTokens}::int, ${usage.cacheWriteTokens}::int, ${costUsd}::numeric
-    from session_heads h where ${leaseHeld(run.lease)} on conflict (id) do nothing`,
+    from session_heads h where ${leaseHeld(run.lease)} and ${condition} on conflict (id) do nothing`,
   );
 
 const setTotals = (totals: RunTotals): SQL =>
@@ -118,7 +159,7 @@ export const moveInputs = (run: RunIdentity, base: Seq): readonly SQL[] => [
 ];
 
 export const selectHeld = (run: RunIdentity): SQL =>
-  sql`select ${leaseHeld(run.lease)} as held, h.next_seq from session_heads h where h.session_id = ${run.sessionId}`;
+  sql`select ${leaseHeld(run.lease)} as held, h.next_seq, h.force_compaction from session_heads h where h.session_id = ${run.sessionId}`;
 
 export const selectFrom = (run: RunIdentity, base: Seq): SQL =>
   sql`select ${sql.raw(LOG_COLUMNS)} from messages m where m.session_id = ${run.sessionId} and m.seq >= ${base} order by m.seq`;

@@ -4,7 +4,7 @@ import type { Seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { Db } from "./db.ts";
 import { LEASE_SECONDS, leaseExpiry, leaseHeld, RENEWAL_SECONDS } from "./lease.ts";
-import { logRow, number } from "./rows.ts";
+import { logRow, number, textOrNull } from "./rows.ts";
 import {
   insertEvents,
   insertMessage,
@@ -17,6 +17,7 @@ import {
   type StepRecord,
   selectFrom,
   selectHeld,
+  storeReading,
   touchLease,
   updateTotals,
 } from "./statements.ts";
@@ -36,15 +37,14 @@ export const storeAssistant = async (
   const nextSeq = message.seq + (open ? 2 : 1);
   const results = await db.batch(
     [
-      touchLease(
-        run,
-        record,
+      touchLease(run, record, [
         sql`next_seq = ${nextSeq}::bigint, open_batch_seq = ${open ? message.seq : null}::bigint`,
-      ),
+      ]),
       insertMessage(run, message),
       ...insertUsage(run, record.usage),
       ...insertEvents(run, record.events),
       updateTotals(run, totals),
+      ...storeReading(run, record),
       selectHeld(run),
     ],
     { name: "store assistant", repeatable: true },
@@ -56,6 +56,8 @@ export interface AfterResults {
   /** Input that had been waiting, now in the log. */
   readonly moved: readonly LogRow[];
   readonly nextSeq: number;
+  /** A compaction that was asked for since the run began: its focus, empty for none; null when there is none (G9). */
+  readonly forceCompaction: string | null;
 }
 
 /**
@@ -72,8 +74,9 @@ export const storeResults = async (
 ): Promise<AfterResults> => {
   const answers = await db.batch(
     [
-      touchLease(run, record, sql`open_batch_seq = null`),
+      touchLease(run, record, [sql`open_batch_seq = null`]),
       insertMessage(run, results),
+      ...insertUsage(run, record.usage),
       ...insertEvents(run, record.events),
       ...moveInputs(run, base),
       selectHeld(run),
@@ -82,7 +85,11 @@ export const storeResults = async (
     { name: "store results", repeatable: true },
   );
   const head = requireHeld(answers.at(-2)?.[0]);
-  return { moved: (answers.at(-1) ?? []).map(logRow), nextSeq: number(head, "next_seq") };
+  return {
+    moved: (answers.at(-1) ?? []).map(logRow),
+    nextSeq: number(head, "next_seq"),
+    forceCompaction: textOrNull(head, "force_compaction"),
+  };
 };
 
 /**

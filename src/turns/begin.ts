@@ -5,6 +5,7 @@ import { type EventSink, withContent } from "../protocol/events.ts";
 import { type BeginOutcome, beginTurn, findOwnSession, type LoadedSession, type SessionRef } from "../store/begin.ts";
 import type { Deps } from "./deps.ts";
 import { type InputStorage, inputRow, needsStorage, type TurnInput } from "./input.ts";
+import { loadLimits } from "./load-limits.ts";
 import { sessionRoot } from "./objects.ts";
 
 export interface TurnRequest {
@@ -52,6 +53,7 @@ export const begin = async (deps: Deps, request: TurnRequest): Promise<BeginOutc
     requestHash: request.requestHash,
     input: await inputRow(refused ? "refused" : request.input, deps.newId("msg"), runId, storage),
     startedAt: request.startedAt,
+    limits: loadLimits(deps.config),
   });
 };
 

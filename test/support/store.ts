@@ -52,6 +52,7 @@ export const turnOf = (fixture: Fixture, changes: Partial<BeginTurn> = {}): Begi
     requestHash: "hash",
     input: textRow("user", "hello", runId),
     startedAt: "2026-01-01T00:00:00.000Z",
+    limits: null,
     ...changes,
   };
 };
