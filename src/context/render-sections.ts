@@ -1,0 +1,241 @@
+/** The sections as the handoff shows them (S2, S3): descriptive headings in the past tense, each identifier with its kind and seq. */
+import type { Seq } from "../protocol/ids.ts";
+import { estimateTokens } from "./estimate.ts";
+import { familiesOf, type IndexedIdentifier } from "./identifier-index.ts";
+import type { UserMessage } from "./read-rows.ts";
+import type { MessageOpening, Sections, TodoStatus } from "./sections.ts";
+import type { FileOperation } from "./touched-files.ts";
+
+/** Most tokens of each section. */
+export interface SectionBudgets {
+  readonly userTokens: number;
+  readonly answerTokens: number;
+  readonly fileTokens: number;
+  readonly todoTokens: number;
+  readonly identifierTokens: number;
+}
+
+/** Of the 5,000 tokens of S2; the others are what the same window leaves them. */
+const BUDGETS: SectionBudgets = {
+  userTokens: 5_000,
+  answerTokens: 1_500,
+  fileTokens: 1_500,
+  todoTokens: 1_000,
+  identifierTokens: 6_000,
+};
+
+/** A fixed budget of B tokens is `min(B, 0.05 x window)` (context.md, "Window"). */
+const BUDGET_SHARE = 0.05;
+
+/** The budgets for a model's window. */
+export const sectionBudgets = (windowTokens: number): SectionBudgets => {
+  const most = Math.floor(windowTokens * BUDGET_SHARE);
+  return {
+    userTokens: Math.min(BUDGETS.userTokens, most),
+    answerTokens: Math.min(BUDGETS.answerTokens, most),
+    fileTokens: Math.min(BUDGETS.fileTokens, most),
+    todoTokens: Math.min(BUDGETS.todoTokens, most),
+    identifierTokens: Math.min(BUDGETS.identifierTokens, most),
+  };
+};
+
+export interface RenderOptions {
+  /** The pinned ask, restated elsewhere (C4). */
+  readonly excludeSeq?: Seq;
+  readonly budgets: SectionBudgets;
+}
+
+/** Takes items in order until one does not fit. */
+const within = <Item>(items: readonly Item[], line: (item: Item) => string, budgetTokens: number): readonly Item[] => {
+  let left = budgetTokens;
+  const taken: Item[] = [];
+  for (const item of items) {
+    left -= estimateTokens(line(item)) + 1;
+    if (left < 0) break;
+    taken.push(item);
+  }
+  return taken;
+};
+
+const newestFirst = <Item extends { readonly seq: Seq }>(items: readonly Item[]): readonly Item[] =>
+  [...items].sort((a, b) => b.seq - a.seq);
+
+/** A fence longer than any run of backticks in the text, so that no text can end its own block. */
+const fenced = (text: string): string => {
+  let longest = 2;
+  for (const [run] of text.matchAll(/`{3,}/g)) longest = Math.max(longest, run.length);
+  const fence = "`".repeat(longest + 1);
+  return [fence, text, fence].join("\n");
+};
+
+const messageEntry = ({ seq, origin, text }: UserMessage): string => {
+  if (origin === "event") return `- Message ${seq}, an event's payload (data, not a user's words):\n${fenced(text)}`;
+  return text.includes("\n") ? `- Message ${seq}:\n${fenced(text)}` : `- Message ${seq}: ${text}`;
+};
+
+const openingEntry = ({ seq, origin, opening }: MessageOpening): string =>
+  `- Message ${seq}${origin === "event" ? " (an event's payload, data)" : ""} began: ${opening}`;
+
+const OPENING_CHARS = 120;
+/** Of the users' budget, what is left to the openings of messages that do not fit whole. */
+const OPENINGS_SHARE = 0.15;
+
+const section = (heading: string, lines: readonly string[]): readonly string[] =>
+  lines.length === 0 ? [] : [[`## ${heading}`, ...lines].join("\n")];
+
+interface UserSections {
+  readonly texts: readonly string[];
+  /** Messages that are shown whole. */
+  readonly shown: ReadonlySet<Seq>;
+}
+
+const renderUsers = (sections: Sections, excludeSeq: Seq | undefined, budgetTokens: number): UserSections => {
+  const messages = newestFirst(sections.userMessages).filter(({ seq }) => seq !== excludeSeq);
+  const whole = within(messages, messageEntry, budgetTokens);
+  const openings = [
+    ...messages
+      .slice(whole.length)
+      .map(({ seq, origin, text }) => ({ seq, origin, opening: text.slice(0, OPENING_CHARS).toWellFormed() })),
+    ...newestFirst(sections.olderMessages).filter(({ seq }) => seq !== excludeSeq),
+  ].map((each) => ({ ...each, opening: each.opening.split(/\s+/).join(" ") }));
+  const begun = within(openings, openingEntry, budgetTokens * OPENINGS_SHARE);
+  const unnamed = openings.length - begun.length + (sections.dropped["user message"] ?? 0);
+  return {
+    texts: [
+      ...section("What the user wrote, newest first", whole.map(messageEntry)),
+      ...section("Earlier messages that are not repeated here", [
+        ...begun.map(openingEntry),
+        ...(unnamed > 0 && openings.length > 0 ? [`- and ${unnamed} before them`] : []),
+      ]),
+    ],
+    shown: new Set(whole.map(({ seq }) => seq)),
+  };
+};
+
+const DONE: Readonly<Record<FileOperation, string>> = {
+  read: "read",
+  write: "written",
+  edit: "edited",
+  delete: "deleted",
+  other: "named in a call",
+};
+
+const TODO_MARK: Readonly<Record<TodoStatus, string>> = {
+  completed: "done by then",
+  in_progress: "begun by then",
+  pending: "not begun by then",
+};
+
+/** One line per row and kind: the row's seq, the kind, the identifiers as they stood. */
+const identifierLines = (entries: readonly IndexedIdentifier[]): readonly string[] => {
+  const groups = new Map<string, string[]>();
+  for (const entry of newestFirst(entries)) {
+    const head = `- ${entry.seq} ${entry.kind}: `;
+    const text = /[,\s]/.test(entry.text) ? `"${entry.text}"` : entry.text;
+    const group = groups.get(head);
+    if (group === undefined) groups.set(head, [text]);
+    else group.push(text);
+  }
+  return [...groups].map(([head, texts]) => head + texts.join(", "));
+};
+
+/** Tokens of a line's head, for the first entry of its row and kind. */
+const HEAD_TOKENS = 5;
+const SEPARATOR_TOKENS = 1;
+
+/** Of the index's budget, what goes to the families of what does not fit. */
+const FAMILIES_SHARE = 0.08;
+const MAX_FAMILIES = 40;
+
+const indexed = (
+  entries: readonly IndexedIdentifier[],
+  budgetTokens: number,
+): { readonly kept: readonly IndexedIdentifier[]; readonly dropped: readonly IndexedIdentifier[] } => {
+  const heads = new Set<string>();
+  const kept: IndexedIdentifier[] = [];
+  const dropped: IndexedIdentifier[] = [];
+  let left = budgetTokens;
+  for (const entry of entries) {
+    const head = `${entry.seq} ${entry.kind}`;
+    const cost = estimateTokens(entry.text) + SEPARATOR_TOKENS + (heads.has(head) ? 0 : HEAD_TOKENS);
+    if (cost > left) {
+      dropped.push(entry);
+      continue;
+    }
+    left -= cost;
+    heads.add(head);
+    kept.push(entry);
+  }
+  return { kept, dropped };
+};
+
+const renderIdentifiers = (
+  sections: Sections,
+  isShown: (entry: IndexedIdentifier) => boolean,
+  budgetTokens: number,
+): readonly string[] => {
+  const { kept, dropped } = indexed(
+    sections.identifiers.filter((entry) => !isShown(entry)),
+    budgetTokens * (1 - FAMILIES_SHARE),
+  );
+  const families = within(
+    familiesOf(sections.families, dropped, MAX_FAMILIES),
+    familyLine,
+    budgetTokens * FAMILIES_SHARE,
+  );
+  return [
+    ...section("Identifiers that appeared (last message that held them, kind, text)", identifierLines(kept)),
+    ...section("Identifiers that are not listed, by what a search for them finds", families.map(familyLine)),
+  ];
+};
+
+const familyLine = ({ term, kind, count, lastSeq }: ReturnType<typeof familiesOf>[number]): string =>
+  `- ${lastSeq} ${kind}: ${count} with ${term}`;
+
+/**
+ * The sections as Markdown; empty where there is nothing to show.
+ *
+ * Texts are joined as they are, no template and no pattern touches them (S8). User messages are verbatim and newest first (S2); the
+ * payloads of events are marked as data (R7). Same input, same bytes (V1).
+ */
+export const renderSections = (sections: Sections, { excludeSeq, budgets }: RenderOptions): string => {
+  const users = renderUsers(sections, excludeSeq, budgets.userTokens);
+  const answers = within(
+    newestFirst(sections.answers)
+      .filter(({ seq }) => seq !== excludeSeq)
+      // A message that is shown whole above needs only its question here.
+      .map(({ seq, question, answer }) =>
+        users.shown.has(seq)
+          ? `- Message ${seq} answered: ${question}`
+          : `- Message ${seq}. Asked: ${question}\n${fenced(answer)}`,
+      ),
+    (line) => line,
+    budgets.answerTokens,
+  );
+  const files = within(
+    sections.files.map((file) => ({
+      ...file,
+      line: `- ${DONE[file.operation]} ${file.path} (message ${file.lastSeq})`,
+    })),
+    ({ line }) => line,
+    budgets.fileTokens,
+  );
+  const todos = within(
+    (sections.todos?.items ?? []).map(({ content, status }) => `- ${TODO_MARK[status]}: ${content}`),
+    (line) => line,
+    budgets.todoTokens,
+  );
+  const listed = new Set(files.map(({ path }) => path));
+  const isShown = ({ text, kind, seq }: IndexedIdentifier): boolean =>
+    listed.has(text) || (kind === "constraint" && (users.shown.has(seq) || seq === excludeSeq));
+  return [
+    ...users.texts,
+    ...section("Questions the agent asked, and the answers it was given", answers),
+    ...section(
+      "Files that were read or changed",
+      files.map(({ line }) => line),
+    ),
+    ...section(`The todo list as it was written at message ${sections.todos?.seq ?? 0}`, todos),
+    ...renderIdentifiers(sections, isShown, budgets.identifierTokens),
+  ].join("\n\n");
+};
