@@ -7,6 +7,7 @@ import {
   RawJson,
   repairSurrogates,
   stringifyWith,
+  stringLeaves,
 } from "../../../src/protocol/json-text.ts";
 
 /** JSON text of any value, with varying space. */
@@ -32,6 +33,24 @@ describe("json-text finds pieces of JSON without parsing it (V9)", () => {
         expect(found).toEqual(Object.entries(JSON.parse(text) as object));
         for (const { key, keyStart } of objectMembers(text))
           expect(text.slice(keyStart).startsWith(JSON.stringify(key))).toBe(true);
+      }),
+    );
+  });
+
+  it("finds the strings at any depth that are no keys, in order", () => {
+    const strings = (value: unknown): readonly string[] =>
+      typeof value === "string"
+        ? [value]
+        : typeof value === "object" && value !== null
+          ? Object.values(value).flatMap(strings)
+          : [];
+    fc.assert(
+      fc.property(jsonText(anyValue), jsonText(anyValue), fc.nat(12), (value, other, minLength) => {
+        const text = `[${other},${value},${other}]`;
+        const start = other.length + 2;
+        const found = stringLeaves(text, { start, end: start + value.length }, minLength);
+        const all = strings(JSON.parse(value)).filter((each) => JSON.stringify(each).length >= minLength);
+        expect(found.map((leaf) => JSON.parse(text.slice(leaf.start, leaf.end)))).toEqual(all);
       }),
     );
   });
