@@ -5,6 +5,7 @@
 import { arrayElements, type Member, objectMembers, repairSurrogates, type Span } from "../protocol/json-text.ts";
 import type { ContentText, ViewMessage } from "../protocol/messages.ts";
 import type { Problem } from "./problems.ts";
+import { memberNamed } from "./tool-blocks.ts";
 
 /** The request that the view must show (C4): a row of its own, or text restated in the handoff. */
 export type ExpectedAsk =
@@ -37,9 +38,6 @@ const isBlankAt = (text: string, span: Span | undefined): boolean => {
   return stringAt(text, span).trim() === "";
 };
 
-const memberOf = (members: readonly Member[], key: string): Member | undefined =>
-  members.find((member) => member.key === key);
-
 /** What of a message matters to its neighbours. */
 interface Scan {
   readonly calls: string[];
@@ -54,7 +52,7 @@ const hasBlankText = (text: string, content: Member | undefined): boolean => {
   if (content === undefined || text.charAt(content.start) !== "[") return false;
   return arrayElements(text, content.start).some(({ start }) => {
     const members = objectMembers(text, start);
-    return stringAt(text, memberOf(members, "type")) === "text" && isBlankAt(text, memberOf(members, "text"));
+    return stringAt(text, memberNamed(members, "type")) === "text" && isBlankAt(text, memberNamed(members, "text"));
   });
 };
 
@@ -72,15 +70,15 @@ const scanBlocks = (message: ViewMessage, index: number, found: Scan, problems: 
   let otherSeen = false;
   for (const [position, { start }] of blocks.entries()) {
     const members = objectMembers(content, start);
-    const idOf = (key: string): string => stringAt(content, memberOf(members, key));
+    const idOf = (key: string): string => stringAt(content, memberNamed(members, key));
     const type = idOf("type");
-    const isBlank = type === "text" && isBlankAt(content, memberOf(members, "text"));
+    const isBlank = type === "text" && isBlankAt(content, memberNamed(members, "text"));
     const isResult = type === "tool_result";
-    if (isBlank || (isResult && hasBlankText(content, memberOf(members, "content"))))
+    if (isBlank || (isResult && hasBlankText(content, memberNamed(members, "content"))))
       problems.push({ kind: "blank_text", index });
 
     const isMarked =
-      (mayHoldMarks && memberOf(members, "cache_control") !== undefined) ||
+      (mayHoldMarks && memberNamed(members, "cache_control") !== undefined) ||
       (message.cacheMark === true && position === blocks.length - 1);
     if (isMarked) found.marks++;
     if (isMarked && (isBlank || UNMARKABLE.has(type))) problems.push({ kind: "bad_mark", index });
@@ -165,8 +163,8 @@ const checkEnds = (messages: readonly ViewMessage[], isPaused: boolean, problems
 const textsOf = (content: ContentText): readonly string[] =>
   arrayElements(content)
     .map(({ start }) => objectMembers(content, start))
-    .filter((members) => stringAt(content, memberOf(members, "type")) === "text")
-    .map((members) => stringAt(content, memberOf(members, "text")));
+    .filter((members) => stringAt(content, memberNamed(members, "type")) === "text")
+    .map((members) => stringAt(content, memberNamed(members, "text")));
 
 /** Whether a user message shows the ask: its row as it is or reworked for the wire, or its text restated. */
 const shows = (message: ViewMessage, ask: ExpectedAsk): boolean => {

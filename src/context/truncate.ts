@@ -1,0 +1,112 @@
+/** The ladder's last step before giving up: whole turns are left out of the view, the oldest first (ladder step 5). */
+import type { Seq } from "../protocol/ids.ts";
+import type { LogRow } from "../protocol/messages.ts";
+import { isUserOriginated, liveAsk } from "./ask.ts";
+import { batchEnd, inFlightFrom } from "./batches.ts";
+import { rangesOf, type SeqRange, union } from "./view-state.ts";
+
+export interface TruncationInput {
+  /** The rows that the view shows: outside of what is covered and what is hidden, ascending. */
+  readonly rows: readonly LogRow[];
+  /** What is hidden already. */
+  readonly hidden: readonly SeqRange[];
+  /** How much less the view must be; the line that names what is hidden counted in. */
+  readonly tokensToFree: number;
+  /** Tokens of a row as it is sent. */
+  readonly tokensOf: (row: LogRow) => number;
+}
+
+export interface Truncation {
+  readonly kind: "truncate";
+  /** All that is hidden now, what was before included. */
+  readonly hidden: readonly SeqRange[];
+  readonly newlyHidden: readonly LogRow[];
+  readonly freedTokens: number;
+}
+
+/**
+ * What keeps a request from fitting (ladder step 6): the request in progress alone, the batch in flight, or what is no row at all
+ * (system, tools, handoff).
+ */
+export interface CannotFit {
+  readonly kind: "cannot_fit";
+  readonly what: "live_ask" | "batch_in_flight" | "fixed_parts";
+  /** The largest row that must stay, null for the fixed parts. */
+  readonly seq: Seq | null;
+  /** Tokens of the rows that must stay. */
+  readonly keptTokens: number;
+  /** What would still be too much with everything hidden that may be. */
+  readonly missingTokens: number;
+}
+
+export type TruncationPlan = Truncation | CannotFit;
+
+/** Rows that are hidden together or not at all. */
+type Piece = readonly LogRow[];
+
+/** Older turns as wholes, the newest batch by batch: it is the one in progress, and its ask stays. */
+const piecesOf = (rows: readonly LogRow[]): readonly Piece[] => {
+  const live = liveAsk(rows);
+  const end = inFlightFrom(rows);
+  const pieces: Piece[] = [];
+  let turn: LogRow[] = [];
+  const endTurn = (): void => {
+    if (turn.length > 0) pieces.push(turn);
+    turn = [];
+  };
+  let isLive = live === undefined;
+  for (let at = 0; at < end; ) {
+    const next = Math.min(batchEnd(rows, at), end);
+    const batch = rows.slice(at, next);
+    at = next;
+    if (live !== undefined && batch.includes(live)) {
+      endTurn();
+      isLive = true;
+    } else if (isLive) {
+      pieces.push(batch);
+    } else {
+      if (batch.some(isUserOriginated)) endTurn();
+      turn.push(...batch);
+    }
+  }
+  endTurn();
+  return pieces;
+};
+
+const cannotFit = (input: TruncationInput, pieces: readonly Piece[], freedTokens: number): CannotFit => {
+  const hideable = new Set(pieces.flat());
+  const staying = input.rows.filter((row) => !hideable.has(row));
+  const tokens = staying.map(input.tokensOf);
+  const keptTokens = tokens.reduce((sum, each) => sum + each, 0);
+  const missingTokens = input.tokensToFree - freedTokens;
+  const largest = staying[tokens.indexOf(Math.max(...tokens))];
+  // Without any row that stays it would still not fit: then the rows are not what is too large.
+  if (largest === undefined || keptTokens < missingTokens)
+    return { kind: "cannot_fit", what: "fixed_parts", seq: null, keptTokens, missingTokens };
+  const what = isUserOriginated(largest) ? "live_ask" : "batch_in_flight";
+  return { kind: "cannot_fit", what, seq: largest.seq, keptTokens, missingTokens };
+};
+
+/**
+ * Plans which rows to hide (ladder step 5): whole turns, the oldest first; then the oldest complete batches of the turn in progress.
+ * Never the newest request of a user, never a part of a batch, never what is in flight (C3, C4). In a session without a user's
+ * request (R7) batches go one by one.
+ * @returns a plan that frees what is asked for, or what stands in its way
+ */
+export const planTruncation = (input: TruncationInput): TruncationPlan => {
+  const pieces = piecesOf(input.rows);
+  const newlyHidden: LogRow[] = [];
+  let freedTokens = 0;
+  for (const piece of pieces) {
+    if (freedTokens >= input.tokensToFree && newlyHidden.length > 0) break;
+    newlyHidden.push(...piece);
+    freedTokens += piece.reduce((sum, row) => sum + input.tokensOf(row), 0);
+  }
+  if (freedTokens < input.tokensToFree || newlyHidden.length === 0) return cannotFit(input, pieces, freedTokens);
+  return {
+    kind: "truncate",
+    hidden: union(input.hidden, rangesOf(newlyHidden.map((row) => row.seq))),
+    newlyHidden,
+    freedTokens,
+  };
+};
