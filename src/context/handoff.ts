@@ -3,7 +3,7 @@
  * equal bytes (V2), so every fixed word here belongs to a prefix version: to change one, add a version.
  */
 import type { ViewMessage } from "../protocol/messages.ts";
-import { renderSections } from "./sections.ts";
+import { renderSections } from "./render-sections.ts";
 import {
   type Generation,
   type HistoryPointer,
@@ -108,6 +108,16 @@ const summaryText = (generation: Generation): string => {
   return [`## What was done and found, up to message ${lastCovered(generation)}`, summary].join("\n");
 };
 
+/** Of a record that does not say for which window its sections are shown. */
+const DEFAULT_WINDOW_TOKENS = 200_000;
+
+/** The sections, as long as the window at the time of the compaction allowed: a later change of model leaves their bytes alone (V2). */
+const sectionsText = ({ sections, pinned }: Generation): string =>
+  renderSections(sections, {
+    budgets: sectionBudgets(sections.windowTokens ?? DEFAULT_WINDOW_TOKENS),
+    ...(pinned === null ? {} : { excludeSeq: pinned.seq }),
+  });
+
 /**
  * The text of the handoff of a view: prefix, summary, sections, where the rest can be read, end mark, pinned ask (S4, C4).
  * @param sessionId as the API shows it; part of the paths
@@ -119,7 +129,7 @@ export const renderHandoff = (view: ViewState, sessionId: string): string | null
   const version = generation?.prefixVersion ?? UNRECORDED_PREFIX_VERSION;
   const background = [
     generation === null ? "" : summaryText(generation),
-    generation === null ? "" : renderSections(generation.sections, { pinnedSeq: generation.pinned?.seq ?? null }),
+    generation === null ? "" : renderSections(generation.sections, { excludeSeq: generation.pinned?.seq ?? null }),
     generation === null ? "" : historyText(generation.covered, generation.history, sessionId),
     hidden.length === 0 ? "" : hiddenText(hidden, sessionId),
   ];

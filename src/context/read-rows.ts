@@ -62,6 +62,8 @@ export interface RowReading {
   readonly files: readonly TouchedFile[];
   readonly todos: TodoList | null;
   readonly identifiers: readonly IndexedIdentifier[];
+  /** Characters of text, media and thinking left out. */
+  readonly sourceChars: number;
 }
 
 /**
@@ -75,11 +77,14 @@ export const readRows = (rows: readonly LogRow[]): RowReading => {
   const index: TallyMap = new Map();
   const words: WordCache = new Map();
   const asked = new Map<string, string>();
+  let sourceChars = 0;
   let todos: TodoList | null = null;
   let openQuestion: string | null = null;
 
-  const find = (text: string, at: Seq, place: Place): void =>
+  const find = (text: string, at: Seq, place: Place): void => {
+    sourceChars += text.length;
     findIdentifiers(text, words, (found, kind) => tally(index, found, kind, at, place));
+  };
 
   const addAnswer = (at: Seq, question: string, answer: string): void => {
     if (answer.trim() === "") return;
@@ -138,5 +143,5 @@ export const readRows = (rows: readonly LogRow[]): RowReading => {
 
   // Injected rows are ours (handoffs, notes), not the conversation: sections about sections would nest (S1).
   for (const row of rows) if (row.origin !== "injected") readRow(row);
-  return { users, answers, files: [...files.values()], todos, identifiers: tallied(index) };
+  return { users, answers, files: [...files.values()], todos, identifiers: tallied(index), sourceChars };
 };

@@ -2,47 +2,16 @@
 import type { Seq } from "../protocol/ids.ts";
 import { estimateTokens } from "./estimate.ts";
 import { familiesOf, type IndexedIdentifier } from "./identifier-index.ts";
-import type { UserMessage } from "./read-rows.ts";
-import type { MessageOpening, Sections, TodoStatus } from "./sections.ts";
+import type { TodoStatus, UserMessage } from "./read-rows.ts";
+import type { SectionBudgets } from "./section-budgets.ts";
+import type { MessageOpening, Sections } from "./sections.ts";
 import type { FileOperation } from "./touched-files.ts";
-
-/** Most tokens of each section. */
-export interface SectionBudgets {
-  readonly userTokens: number;
-  readonly answerTokens: number;
-  readonly fileTokens: number;
-  readonly todoTokens: number;
-  readonly identifierTokens: number;
-}
-
-/** Of the 5,000 tokens of S2; the others are what the same window leaves them. */
-const BUDGETS: SectionBudgets = {
-  userTokens: 5_000,
-  answerTokens: 1_500,
-  fileTokens: 1_500,
-  todoTokens: 1_000,
-  identifierTokens: 6_000,
-};
-
-/** A fixed budget of B tokens is `min(B, 0.05 x window)` (context.md, "Window"). */
-const BUDGET_SHARE = 0.05;
-
-/** The budgets for a model's window. */
-export const sectionBudgets = (windowTokens: number): SectionBudgets => {
-  const most = Math.floor(windowTokens * BUDGET_SHARE);
-  return {
-    userTokens: Math.min(BUDGETS.userTokens, most),
-    answerTokens: Math.min(BUDGETS.answerTokens, most),
-    fileTokens: Math.min(BUDGETS.fileTokens, most),
-    todoTokens: Math.min(BUDGETS.todoTokens, most),
-    identifierTokens: Math.min(BUDGETS.identifierTokens, most),
-  };
-};
 
 export interface RenderOptions {
   /** The pinned ask, restated elsewhere (C4). */
-  readonly excludeSeq?: Seq;
-  readonly budgets: SectionBudgets;
+  readonly excludeSeq?: Seq | null;
+  /** Default: those that the sections were made with, so that a stored generation renders the same for ever (V2). */
+  readonly budgets?: SectionBudgets;
 }
 
 /** Takes items in order until one does not fit. */
@@ -89,7 +58,7 @@ interface UserSections {
   readonly shown: ReadonlySet<Seq>;
 }
 
-const renderUsers = (sections: Sections, excludeSeq: Seq | undefined, budgetTokens: number): UserSections => {
+const renderUsers = (sections: Sections, excludeSeq: Seq | null, budgetTokens: number): UserSections => {
   const messages = newestFirst(sections.userMessages).filter(({ seq }) => seq !== excludeSeq);
   const whole = within(messages, messageEntry, budgetTokens);
   const openings = [
@@ -143,6 +112,8 @@ const identifierLines = (entries: readonly IndexedIdentifier[]): readonly string
 const HEAD_TOKENS = 5;
 const SEPARATOR_TOKENS = 1;
 
+/** Of the share, what the index gets even where the others have taken it all. */
+const INDEX_FLOOR = 0.3;
 /** Of the index's budget, what goes to the families of what does not fit. */
 const FAMILIES_SHARE = 0.08;
 const MAX_FAMILIES = 40;
@@ -198,7 +169,10 @@ const familyLine = ({ term, kind, count, lastSeq }: ReturnType<typeof familiesOf
  * Texts are joined as they are, no template and no pattern touches them (S8). User messages are verbatim and newest first (S2); the
  * payloads of events are marked as data (R7). Same input, same bytes (V1).
  */
-export const renderSections = (sections: Sections, { excludeSeq, budgets }: RenderOptions): string => {
+export const renderSections = (
+  sections: Sections,
+  { excludeSeq = null, budgets = sections.budgets }: RenderOptions = {},
+): string => {
   const users = renderUsers(sections, excludeSeq, budgets.userTokens);
   const answers = within(
     newestFirst(sections.answers)
@@ -228,7 +202,7 @@ export const renderSections = (sections: Sections, { excludeSeq, budgets }: Rend
   const listed = new Set(files.map(({ path }) => path));
   const isShown = ({ text, kind, seq }: IndexedIdentifier): boolean =>
     listed.has(text) || (kind === "constraint" && (users.shown.has(seq) || seq === excludeSeq));
-  return [
+  const told = [
     ...users.texts,
     ...section("Questions the agent asked, and the answers it was given", answers),
     ...section(
@@ -236,6 +210,13 @@ export const renderSections = (sections: Sections, { excludeSeq, budgets }: Rend
       files.map(({ line }) => line),
     ),
     ...section(`The todo list as it was written at message ${sections.todos?.seq ?? 0}`, todos),
-    ...renderIdentifiers(sections, isShown, budgets.identifierTokens),
   ].join("\n\n");
+  // The index takes what the others leave of the share, so that little text does not become as much handoff.
+  const left = budgets.shareTokens - estimateTokens(told);
+  const index = renderIdentifiers(
+    sections,
+    isShown,
+    Math.min(budgets.identifierTokens, Math.max(left, budgets.shareTokens * INDEX_FLOOR)),
+  );
+  return [told, ...index].filter((text) => text !== "").join("\n\n");
 };

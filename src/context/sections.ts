@@ -7,6 +7,7 @@ import type { LogRow } from "../protocol/messages.ts";
 import { familiesOf, fitting, type IdentifierFamily, type IndexedIdentifier, mergedIndex } from "./identifier-index.ts";
 import type { Answer } from "./questions.ts";
 import { readRows, type TodoList, type UserMessage } from "./read-rows.ts";
+import { type SectionBudgets, sectionBudgets } from "./section-budgets.ts";
 import { type TouchedFile, touchedAgain } from "./touched-files.ts";
 
 /** An older user message of which only the beginning is kept. */
@@ -32,7 +33,17 @@ export interface Sections {
   readonly families: readonly IdentifierFamily[];
   /** How many of each kind were dropped for want of room, since the first generation. One that came back may count twice. */
   readonly dropped: Readonly<Record<string, number>>;
+  /** Characters of text that was read, over all generations. */
+  readonly sourceChars: number;
+  /** What a rendering may take, fixed when the generation is made (V2). */
+  readonly budgets: SectionBudgets;
 }
+
+/** For callers that know no window: the smallest of current models. */
+const DEFAULT_WINDOW_TOKENS = 200_000;
+
+/** As the estimator has it for prose and code. */
+const CHARS_PER_TOKEN = 2.7;
 
 export const EMPTY_SECTIONS: Sections = {
   userMessages: [],
@@ -43,6 +54,8 @@ export const EMPTY_SECTIONS: Sections = {
   identifiers: [],
   families: [],
   dropped: {},
+  sourceChars: 0,
+  budgets: sectionBudgets(DEFAULT_WINDOW_TOKENS, 0),
 };
 
 /** Characters and counts that a generation stores at most. */
@@ -87,8 +100,10 @@ const newest = <Item>(
 
 const bySeq = (a: { readonly seq: Seq }, b: { readonly seq: Seq }): number => a.seq - b.seq;
 
+type Unsized = Omit<Sections, "budgets">;
+
 /** Sections within their limits; what goes is counted. */
-const bounded = (sections: Sections, limits: SectionLimits): Sections => {
+const bounded = (sections: Unsized, windowTokens: number, limits: SectionLimits): Sections => {
   const users = newest(sections.userMessages, ({ text }) => text.length, limits.userChars);
   const openings = [
     ...sections.olderMessages,
@@ -122,6 +137,8 @@ const bounded = (sections: Sections, limits: SectionLimits): Sections => {
     identifiers: identifiers.kept,
     families: familiesOf(sections.families, identifiers.dropped, limits.families),
     dropped: Object.fromEntries([...dropped].sort(([a], [b]) => (a < b ? -1 : 1))),
+    sourceChars: sections.sourceChars,
+    budgets: sectionBudgets(windowTokens, sections.sourceChars / CHARS_PER_TOKEN),
   };
 };
 
@@ -129,18 +146,23 @@ const bounded = (sections: Sections, limits: SectionLimits): Sections => {
  * The sections of rows (S2), secrets taken out (S6). One pass over their text; rows in the order of their seq.
  * @throws SyntaxError if a row's content is not JSON, which the log never holds
  */
-export const sectionsOf = (rows: readonly LogRow[], limits: SectionLimits = SECTION_LIMITS): Sections => {
+export const sectionsOf = (
+  rows: readonly LogRow[],
+  windowTokens: number = DEFAULT_WINDOW_TOKENS,
+  limits: SectionLimits = SECTION_LIMITS,
+): Sections => {
   const { users, ...rest } = readRows(rows);
-  return bounded({ ...EMPTY_SECTIONS, ...rest, userMessages: users }, limits);
+  return bounded({ ...EMPTY_SECTIONS, ...rest, userMessages: users }, windowTokens, limits);
 };
 
 /** Joins the sections of a base generation with those of the rows covered since: a new generation keeps what its base kept (S2). */
 export const mergeSections = (
   base: Sections | null,
   next: Sections,
+  windowTokens: number = DEFAULT_WINDOW_TOKENS,
   limits: SectionLimits = SECTION_LIMITS,
 ): Sections => {
-  if (base === null) return bounded(next, limits);
+  if (base === null) return bounded(next, windowTokens, limits);
   const files = new Map(base.files.map((file) => [file.path, file]));
   for (const file of next.files) files.set(file.path, touchedAgain(files.get(file.path), file));
   const dropped = new Map(Object.entries(base.dropped));
@@ -161,7 +183,9 @@ export const mergeSections = (
       identifiers: mergedIndex(base.identifiers, next.identifiers),
       families: [...families.values()],
       dropped: Object.fromEntries(dropped),
+      sourceChars: base.sourceChars + next.sourceChars,
     },
+    windowTokens,
     limits,
   );
 };
