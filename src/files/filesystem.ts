@@ -25,6 +25,7 @@ export interface FileEntry {
 
 /** One object of a sectioned file: its place in the whole. */
 export interface SectionSpan {
+  readonly key: SectionKey;
   readonly offsetBytes: number;
   readonly sizeBytes: number;
   /** Newlines in the sections before this one. */

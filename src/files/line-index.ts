@@ -42,6 +42,10 @@ export const countLines = (index: LineIndex, sizeBytes: number): number =>
 export const markBefore = (index: LineIndex, line: number): LineMark =>
   index.marks.findLast((mark) => mark.newlines < line) ?? { newlines: 0, offsetBytes: 0 };
 
+/** The first mark at or after a line: where a search for its start ends; undefined if the file's end is nearer. @param line as above */
+export const markAfter = (index: LineIndex, line: number): LineMark | undefined =>
+  index.marks.find((mark) => mark.newlines >= line - 1);
+
 /** The index of pieces shown as one file. */
 export const joinIndexes = (
   pieces: readonly { readonly sizeBytes: number; readonly lines: LineIndex }[],

@@ -1,6 +1,6 @@
 /** A page of numbered lines out of a text file, reading about as much as it shows. */
 import type { FileStat, FileSystem } from "./filesystem.ts";
-import { countLines, markBefore } from "./line-index.ts";
+import { countLines, markAfter, markBefore } from "./line-index.ts";
 import { headOf } from "./text-cut.ts";
 
 /** A place in a file: a line (1 for the first) and a byte within it (1 for the first). */
@@ -50,9 +50,12 @@ interface LineStart {
 /** Where a line starts, counting newlines from the nearest known place. */
 const findLine = async (fs: FileSystem, stat: FileStat, line: number): Promise<LineStart | undefined> => {
   const mark = stat.lines === undefined ? { newlines: 0, offsetBytes: 0 } : markBefore(stat.lines, line);
+  const endBytes = (stat.lines === undefined ? undefined : markAfter(stat.lines, line))?.offsetBytes ?? stat.sizeBytes;
   let { newlines, offsetBytes } = mark;
   while (newlines < line - 1) {
-    const read = await fs.read(stat.path, { range: { offsetBytes, lengthBytes: WINDOW_BYTES } });
+    // Past the next mark only if the file is not what its index says.
+    const lengthBytes = offsetBytes < endBytes ? Math.min(WINDOW_BYTES, endBytes - offsetBytes) : WINDOW_BYTES;
+    const read = await fs.read(stat.path, { range: { offsetBytes, lengthBytes } });
     if (read === undefined || read.etag !== stat.etag) return undefined;
     if (read.bytes.length === 0) return { offsetBytes, newlines };
     let at = -1;

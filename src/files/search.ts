@@ -55,6 +55,8 @@ interface Unit {
   readonly startBytes: number;
   readonly endBytes: number;
   readonly newlinesBefore: number;
+  /** A section: text by its making, whatever a chunk of it begins with. */
+  readonly section: boolean;
 }
 
 /** Read at a time. A longer line is searched in pieces. */
@@ -63,7 +65,8 @@ const NEWLINE = 0x0a;
 
 /** A file's objects in the order of a search: newest section first (architecture section 4). */
 const unitsOf = async (fs: FileSystem, file: FileEntry): Promise<readonly Unit[]> => {
-  if (file.sectioned !== true) return [{ path: file.path, startBytes: 0, endBytes: file.sizeBytes, newlinesBefore: 0 }];
+  if (file.sectioned !== true)
+    return [{ path: file.path, startBytes: 0, endBytes: file.sizeBytes, newlinesBefore: 0, section: false }];
   const sections = (await fs.stat(file.path))?.sections ?? [];
   return sections
     .map(({ offsetBytes, sizeBytes, newlinesBefore }) => ({
@@ -71,6 +74,7 @@ const unitsOf = async (fs: FileSystem, file: FileEntry): Promise<readonly Unit[]
       startBytes: offsetBytes,
       endBytes: offsetBytes + sizeBytes,
       newlinesBefore,
+      section: true,
     }))
     .reverse();
 };
@@ -122,7 +126,7 @@ const searchUnit = async (
     const lengthBytes = Math.min(CHUNK_BYTES, endBytes - offsetBytes);
     const read = await search.fs.read(path, { range: { offsetBytes, lengthBytes } });
     if (read === undefined || read.bytes.length === 0) return { kind: "done" };
-    if (sniff(read.bytes).kind !== "text") return { kind: "binary" };
+    if (!unit.section && sniff(read.bytes).kind !== "text") return { kind: "binary" };
     const more = offsetBytes + read.bytes.length < endBytes;
     const lastNewline = more ? read.bytes.lastIndexOf(NEWLINE) : -1;
     const bytes = lastNewline === -1 ? read.bytes : read.bytes.subarray(0, lastNewline + 1);

@@ -57,7 +57,7 @@ export const joinSections = async (shown: readonly StoredSection[]): Promise<Joi
   let sizeBytes = 0;
   let newlines = 0;
   const sections = shown.map((section) => {
-    const span = { offsetBytes: sizeBytes, sizeBytes: section.sizeBytes, newlinesBefore: newlines };
+    const span = { key: section.key, offsetBytes: sizeBytes, sizeBytes: section.sizeBytes, newlinesBefore: newlines };
     sizeBytes += section.sizeBytes;
     newlines += section.lines.newlines;
     return span;

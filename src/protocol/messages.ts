@@ -30,10 +30,12 @@ export interface LogRow {
   /** Size of the content as sent, media inlined, in bytes. */
   readonly bytes: number;
   readonly runId: RunId | null;
+  /** RFC 3339; absent in a row that was appended by this run and not read back. */
+  readonly createdAt?: string;
 }
 
 /** A row about to be appended; the store gives it its seq. */
-export type NewRow = Omit<LogRow, "seq">;
+export type NewRow = Omit<LogRow, "seq" | "createdAt">;
 
 /** Content blocks as far as hango looks into them; anything else passes through unread. */
 export interface TextBlock {

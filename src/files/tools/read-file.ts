@@ -2,7 +2,7 @@
 import { Buffer } from "node:buffer";
 import { z } from "zod";
 import { defineTool, type Tool, type ToolResult, toolError } from "../../protocol/tool.ts";
-import { SNIFF_BYTES, sniff } from "../content-type.ts";
+import { type ContentKind, SNIFF_BYTES, sniff } from "../content-type.ts";
 import type { FileStat, FileSystem } from "../filesystem.ts";
 import { countLines } from "../line-index.ts";
 import { parsePath } from "../path.ts";
@@ -18,6 +18,14 @@ const MAX_CHARS = 59_000;
 const DEFAULT_MAX_TOKENS = 20_000;
 /** Kept for the footer. */
 const FOOTER_TOKENS = 300;
+
+/** Undefined when the file is gone. */
+const kindOf = async (fs: FileSystem, stat: FileStat): Promise<ContentKind | undefined> => {
+  // Sections are text by their making, whatever stands in a message that happens to come first.
+  if (stat.sectioned === true) return { kind: "text" };
+  const beginning = await fs.read(stat.path, { range: { offsetBytes: 0, lengthBytes: SNIFF_BYTES } });
+  return beginning === undefined ? undefined : sniff(beginning.bytes);
+};
 
 const readMedia = async (
   fs: FileSystem,
@@ -73,9 +81,8 @@ export const readFileTool = (fs: FileSystem, options: FileToolOptions): Tool => 
       const stat = await fs.stat(parsed.path);
       if (stat === undefined) return toolError(await notFound(fs, parsed.path));
       if (stat.sizeBytes === 0) return { content: `${stat.path} exists and is empty (0 bytes).` };
-      const beginning = await fs.read(stat.path, { range: { offsetBytes: 0, lengthBytes: SNIFF_BYTES } });
-      if (beginning === undefined) return toolError(await notFound(fs, stat.path));
-      const content = sniff(beginning.bytes);
+      const content = await kindOf(fs, stat);
+      if (content === undefined) return toolError(await notFound(fs, stat.path));
       if (content.kind === "image") return readMedia(fs, stat, "image", content.mediaType);
       if (content.kind === "pdf") return readMedia(fs, stat, "document", "application/pdf");
       if (content.kind === "binary") {

@@ -136,9 +136,9 @@ export const fileSystemContract = (name: string, make: () => Promise<FileSystem>
           ],
         },
         sections: [
-          { offsetBytes: 0, sizeBytes: 11, newlinesBefore: 0 },
-          { offsetBytes: 11, sizeBytes: 4, newlinesBefore: 2 },
-          { offsetBytes: 15, sizeBytes: 7, newlinesBefore: 3 },
+          { key: { first: 2, last: 9 }, offsetBytes: 0, sizeBytes: 11, newlinesBefore: 0 },
+          { key: { first: 10, last: 12 }, offsetBytes: 11, sizeBytes: 4, newlinesBefore: 2 },
+          { key: { first: 100, last: 120 }, offsetBytes: 15, sizeBytes: 7, newlinesBefore: 3 },
         ],
         sectioned: true,
       });

@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+import type { SeqRange } from "../../../src/context/view-state.ts";
+import { historyPath } from "../../../src/files/history.ts";
+import { renderHistory } from "../../../src/files/history-text.ts";
+import { memoryFileSystem } from "../../../src/files/memory.ts";
+import { type MessageId, type SessionId, seq } from "../../../src/protocol/ids.ts";
+import type { LogRow } from "../../../src/protocol/messages.ts";
+import { historyPort } from "../../../src/turns/history-port.ts";
+
+const sessionId = "ses_1" as SessionId;
+const TIME = "2026-01-01T00:00:00.000Z";
+const row = (at: number, createdAt?: string): LogRow => ({
+  id: `msg_${at}` as MessageId,
+  seq: seq(at),
+  role: "user",
+  origin: "user",
+  content: '[{"type":"text","text":"hello"}]',
+  media: [],
+  calls: [],
+  tokens: 1,
+  bytes: 32,
+  runId: null,
+  ...(createdAt === undefined ? {} : { createdAt }),
+});
+const range: SeqRange = { from: seq(1), to: seq(4) };
+
+describe("the history port", () => {
+  const make = (known: readonly number[] = [1, 2, 3, 4]) => {
+    const asked: SeqRange[] = [];
+    const files = memoryFileSystem(() => 1);
+    const port = historyPort({
+      files,
+      sessionId,
+      loadTimes: async (wanted) => {
+        asked.push(wanted);
+        return new Map(known.map((at) => [seq(at), TIME]));
+      },
+    });
+    return { files, asked, port };
+  };
+
+  it("answers a pointer with size and hash, and asks for no times that the rows bring (M1)", async () => {
+    const { files, asked, port } = make();
+    const rows = [1, 2, 3, 4].map((at) => ({ ...row(at), createdAt: TIME }));
+    const section = renderHistory(rows);
+    expect(await port.append(range, rows)).toEqual({
+      pointer: { kind: "file", path: historyPath(sessionId) },
+      sizeBytes: section.length,
+      sha256: expect.stringMatching(/^[0-9a-f]{64}$/),
+    });
+    expect([new TextDecoder().decode((await files.read(historyPath(sessionId)))?.bytes), asked]).toEqual([section, []]);
+  });
+
+  it("takes the times of this turn's rows from the log, in one question", async () => {
+    const { files, asked, port } = make();
+    await port.append(range, [row(1, "2025-12-31T00:00:00.000Z"), row(2), row(3), row(4, TIME)]);
+    const text = new TextDecoder().decode((await files.read(historyPath(sessionId)))?.bytes);
+    expect(asked).toEqual([{ from: 2, to: 3 }]);
+    expect(text.match(/^## #.*$/gm)).toEqual([
+      "## #1 user, origin user, 2025-12-31T00:00:00.000Z",
+      ...[2, 3, 4].map((at) => `## #${at} user, origin user, ${TIME}`),
+    ]);
+  });
+
+  it("writes nothing for a row that the log does not have", async () => {
+    const { files, port } = make([2]);
+    await expect(port.append(range, [row(2), row(3)])).rejects.toThrow("the log has no row 3");
+    expect(await files.stat(historyPath(sessionId))).toBeUndefined();
+  });
+});
