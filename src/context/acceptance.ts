@@ -45,8 +45,15 @@ export const summarySize = (coveredTokens: number, windowTokens: number): Summar
 const REFUSAL =
   /^\W*(?:(?:i['’]?m|i am) (?:sorry|afraid|unable|not able)|sorry\b|i (?:can['’]?t|cannot|can not|won['’]?t|will not|must decline|am not able to)\b|as an ai\b)/i;
 
-const ERROR_TEXT =
-  /^\W*(?:\{\s*"(?:type"\s*:\s*"error"|error"\s*:)|(?:api |internal |server |http |request )*error\b\W*(?:\d{3}|[:({]|$)|(?:http )?[45]\d\d\b.{0,40}\b(?:error|overloaded|unauthori[sz]ed|forbidden|unavailable|too many)|\w+_error\b)/i;
+/** Error bodies and the lines that clients make of them, at the beginning of the text. */
+const ERROR_TEXTS: readonly RegExp[] = [
+  /^\W*\{\s*"(?:type"\s*:\s*"error"|error"\s*:)/i,
+  /^\W*(?:(?:api|internal|server|http|request)\s+)*error\b\W*(?:\d{3}\b|[:({]|$)/i,
+  /^\W*(?:http\s+)?[45]\d\d:?\s+(?:\w+\s+){0,2}(?:error|overloaded|unauthori[sz]ed|forbidden|unavailable|too many requests)\b/i,
+  /^\W*\w{1,40}_error\b/i,
+];
+
+const isErrorText = (text: string): boolean => ERROR_TEXTS.some((pattern) => pattern.test(text));
 
 const rejected = (failure: SummaryFailure, reason: string): Rejection => ({ kind: "rejected", failure, reason });
 
@@ -78,7 +85,7 @@ export const acceptAnswer = ({ text, stopReason, ceilingTokens, estimateTokens }
   const said = stripHandoff(text);
   if (!/[\p{L}\p{N}]/u.test(said)) return rejected("empty", "the summary is blank");
   if (said.length <= SHORT_CHARS && REFUSAL.test(said)) return rejected("refused", "the summary is a refusal");
-  if (said.length <= SHORT_CHARS && ERROR_TEXT.test(said)) return rejected("malformed", "the summary is an error text");
+  if (said.length <= SHORT_CHARS && isErrorText(said)) return rejected("malformed", "the summary is an error text");
   const tokens = estimateTokens(said);
   if (tokens > ceilingTokens)
     return rejected("too_long", `the summary has ${tokens} tokens, more than ${ceilingTokens}`);

@@ -108,15 +108,11 @@ const summaryText = (generation: Generation): string => {
   return [`## What was done and found, up to message ${lastCovered(generation)}`, summary].join("\n");
 };
 
-/** Of a record that does not say for which window its sections are shown. */
-const DEFAULT_WINDOW_TOKENS = 200_000;
-
-/** The sections, as long as the window at the time of the compaction allowed: a later change of model leaves their bytes alone (V2). */
-const sectionsText = ({ sections, pinned }: Generation): string =>
-  renderSections(sections, {
-    budgets: sectionBudgets(sections.windowTokens ?? DEFAULT_WINDOW_TOKENS),
-    ...(pinned === null ? {} : { excludeSeq: pinned.seq }),
-  });
+const generationTexts = (generation: Generation, sessionId: string): readonly string[] => [
+  summaryText(generation),
+  renderSections(generation.sections, { excludeSeq: generation.pinned?.seq ?? null }),
+  historyText(generation.covered, generation.history, sessionId),
+];
 
 /**
  * The text of the handoff of a view: prefix, summary, sections, where the rest can be read, end mark, pinned ask (S4, C4).
@@ -128,9 +124,7 @@ export const renderHandoff = (view: ViewState, sessionId: string): string | null
   if (generation === null && hidden.length === 0) return null;
   const version = generation?.prefixVersion ?? UNRECORDED_PREFIX_VERSION;
   const background = [
-    generation === null ? "" : summaryText(generation),
-    generation === null ? "" : renderSections(generation.sections, { excludeSeq: generation.pinned?.seq ?? null }),
-    generation === null ? "" : historyText(generation.covered, generation.history, sessionId),
+    ...(generation === null ? [] : generationTexts(generation, sessionId)),
     hidden.length === 0 ? "" : hiddenText(hidden, sessionId),
   ];
   const parts = [

@@ -95,7 +95,8 @@ const roomFor = (input: SummariseInput, previous: string, maxTokens: number): nu
  * far, so that there is one text in the end (S1). Every answer passes the gate before it is used (S5).
  * Never throws for a failed call: the failure is the answer.
  */
-export const summarise = async (input: SummariseInput): Promise<SummaryOutcome> => {
+export const summarise = async (given: SummariseInput): Promise<SummaryOutcome> => {
+  const input = given.focus === null ? given : { ...given, focus: given.redact(given.focus) };
   const { port, redact, estimateTokens } = input;
   const share = Math.floor(ANSWER_FRACTION * port.windowTokens);
   const maxTokens = Math.max(1, Math.min(input.size.ceilingTokens, share));

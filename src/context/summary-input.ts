@@ -1,6 +1,7 @@
 /** What the summariser reads: the covered rows as bounded text, redacted, fenced, and in pieces that its window takes (S1, S6). */
 import { arrayElements, objectMembers } from "../protocol/json-text.ts";
 import type { LogRow } from "../protocol/messages.ts";
+import { grouped, headOf, tailOf } from "./text-cut.ts";
 
 /** A covered row, its content as the view showed it (clipped where it was). */
 export type SummaryRow = Pick<LogRow, "seq" | "role" | "origin" | "content">;
@@ -29,22 +30,14 @@ const ARGUMENT_HEAD_CHARS = 1_000;
 const ARGUMENT_TAIL_CHARS = 400;
 /** Deepest nesting of blocks that is read; real content needs 4. */
 const MAX_DEPTH = 8;
-
-const splitsPair = (text: string, at: number): boolean =>
-  at > 0 && at < text.length && /^[\ud800-\udbff][\udc00-\udfff]$/.test(text.slice(at - 1, at + 1));
-
-const headOf = (text: string, chars: number): string => text.slice(0, splitsPair(text, chars) ? chars - 1 : chars);
-
-const tailOf = (text: string, chars: number): string => {
-  const from = Math.max(0, text.length - chars);
-  return text.slice(splitsPair(text, from) ? from + 1 : from);
-};
+/** The blank line between two entries. */
+const SEPARATOR_TOKENS = 1;
 
 /** The text, or its head and tail around a note of what is missing. Never half a character. */
 const cut = (text: string, limitChars: number, headChars: number, tailChars: number): string => {
   if (text.length <= limitChars) return text;
   const [head, tail] = [headOf(text, headChars), tailOf(text, tailChars)];
-  return `${head}\n[... ${text.length - head.length - tail.length} characters left out ...]\n${tail}`;
+  return `${head}\n[... ${grouped(text.length - head.length - tail.length)} characters left out ...]\n${tail}`;
 };
 
 type Json = Readonly<Record<string, unknown>>;
@@ -199,25 +192,6 @@ export const nextChunk = (
   if (count > 0 || first === undefined) return { chunk: entries.slice(0, count), rest: entries.slice(count) };
   const text = fitTokens(first.text, budgetTokens - SEPARATOR_TOKENS, estimateTokens);
   return { chunk: [{ seq: first.seq, text }], rest: entries.slice(1) };
-};
-
-/** The blank line between two entries. */
-const SEPARATOR_TOKENS = 1;
-
-/** All chunks of a slice for a budget, in order (S1). */
-export const chunks = (
-  entries: readonly InputEntry[],
-  budgetTokens: number,
-  estimateTokens: (text: string) => number,
-): readonly (readonly InputEntry[])[] => {
-  const all: (readonly InputEntry[])[] = [];
-  let left = entries;
-  while (left.length > 0) {
-    const { chunk, rest } = nextChunk(left, budgetTokens, estimateTokens);
-    all.push(chunk);
-    left = rest;
-  }
-  return all;
 };
 
 /**
