@@ -156,18 +156,21 @@ const loose = (prefix: string): RegExp =>
     "gu",
   );
 
+/** Stands where a part was taken out: no mark has a line break, so none can close around it. */
+const SEAM = "\n";
+
 const withoutRestatedAsk = (text: string): string => {
   const heading = ASK_HEADING.exec(text);
   if (heading === null) return text;
   const end = text.indexOf(ASK_END, heading.index);
   const after = end < 0 ? heading.index + heading[0].length : end + ASK_END.length;
-  return text.slice(0, heading.index) + text.slice(after);
+  return [text.slice(0, heading.index), text.slice(after)].join(SEAM);
 };
 
 const stripOnce = (text: string, prefixes: readonly RegExp[]): string => {
   let rest = text;
-  for (const prefix of prefixes) rest = rest.replace(prefix, "");
-  return replaced(replaced(withoutRestatedAsk(rest), END_MARK, ""), ASK_END, "");
+  for (const prefix of prefixes) rest = rest.replace(prefix, SEAM);
+  return replaced(replaced(withoutRestatedAsk(rest), END_MARK, SEAM), ASK_END, SEAM);
 };
 
 /**
@@ -178,7 +181,7 @@ export const stripHandoff = (text: string): string => {
   const prefixes = PREFIXES.map(loose);
   let before = text;
   let after = stripOnce(before, prefixes);
-  // What is left may have closed around what was taken out.
+  // A prefix may have closed around what was taken out.
   while (after !== before) {
     before = after;
     after = stripOnce(before, prefixes);

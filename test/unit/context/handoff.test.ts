@@ -182,7 +182,7 @@ describe("stripping a handoff", () => {
   it("does not lose a summary to a heading that is quoted without its ask (S1)", () => {
     const heading =
       "[Request of message 3, in progress as of message 40, restated word for word. Any later message of the user supersedes it.]";
-    expect(stripHandoff(`Quoted: ${heading} and the rest.`)).toBe("Quoted:  and the rest.");
+    expect(stripHandoff(`Quoted: ${heading} and the rest.`)).toBe("Quoted: \n and the rest.");
   });
 
   it("leaves nothing to strip, even where parts close around what was taken out (S1)", () => {
