@@ -4,7 +4,9 @@ import type { NewRow } from "../../src/protocol/messages.ts";
 import { type BeginOutcome, type BeginTurn, beginTurn, type LoadedSession } from "../../src/store/begin.ts";
 import { connect, type Db } from "../../src/store/db.ts";
 import type { FinishTurn } from "../../src/store/finish.ts";
+import type { NewRevision, StoredReceipt } from "../../src/store/revisions.ts";
 import type { RunTotals, StepRecord } from "../../src/store/statements.ts";
+import type { StoredGeneration, StoredView } from "../../src/store/view.ts";
 import { noopTracer } from "../../src/telemetry/tracer.ts";
 import { newRow } from "../../src/turns/rows.ts";
 import type { TestDatabase } from "./database.ts";
@@ -100,5 +102,56 @@ export const finishOf = (session: LoadedSession, changes: Partial<FinishTurn> = 
       createdAt: "2026-01-01T00:00:01.000Z",
     },
   ]),
+  ...changes,
+});
+
+/** A view before its first change, as a revision would store it. */
+export const EMPTY: StoredView = {
+  revision: 0,
+  generation: null,
+  clippedBefore: seq(1),
+  clipTokens: 500,
+  thinkingFloor: seq(1),
+  demoted: [],
+  hidden: [],
+  volatileHash: null,
+};
+
+export const generation = (number: number, changes: Partial<StoredGeneration> = {}): StoredGeneration => ({
+  number,
+  base: number - 1,
+  covered: [{ from: seq(1), to: seq(2) }],
+  summary: `summary ${number}`,
+  sections: "{}",
+  pinned: null,
+  history: { kind: "file", path: "/conversation_history/s.md" },
+  prefixVersion: 1,
+  ...changes,
+});
+
+export const compaction = (changes: Partial<StoredReceipt> = {}): StoredReceipt => ({
+  reason: "threshold",
+  coveredHash: "hash",
+  promptVersion: 1,
+  tokensBefore: 1000,
+  tokensAfter: 100,
+  evicted: 2,
+  historySizeBytes: 10,
+  historySha256: "sha",
+  model: "claude-sonnet-5-5",
+  usage: { inputTokens: 900, outputTokens: 90, cacheReadTokens: 0, cacheWriteTokens: 0 },
+  costUsd: 0.5,
+  ...changes,
+});
+
+/** The first revision of a session: with a receipt its first generation, unless the view says otherwise. */
+export const change = (session: LoadedSession, changes: Partial<NewRevision> = {}): NewRevision => ({
+  attemptId: `attempt of ${session.lease.holder}`,
+  base: { revision: 0, generation: 0 },
+  view: { ...EMPTY, revision: 1, generation: (changes.compaction ?? null) === null ? null : generation(1) },
+  reason: "test",
+  compaction: null,
+  clearsCooldown: false,
+  record: recordOf(session),
   ...changes,
 });

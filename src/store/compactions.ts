@@ -1,0 +1,169 @@
+/** The generations of a session as a resource: receipts, asking for one, and taking one back (R4). */
+import { type SQL, sql } from "drizzle-orm";
+import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
+import type { Usage } from "../protocol/messages.ts";
+import type { SessionRef } from "./begin.ts";
+import type { Db, Row } from "./db.ts";
+import type { Page } from "./pages.ts";
+import type { StoredReceipt } from "./revisions.ts";
+import { number, numberOrNull, text, textOrNull, time, timeOrNull } from "./rows.ts";
+import { leaseLive, refers } from "./sessions.ts";
+import { GENERATION_COLUMNS, type StoredGeneration, storedGeneration } from "./view.ts";
+
+export interface CompactionRecord extends StoredReceipt {
+  readonly sessionId: SessionId;
+  readonly attemptId: string;
+  readonly runId: RunId | null;
+  readonly generation: StoredGeneration;
+  /** Prompt size of the first answered call with it, in tokens; null until there is one. */
+  readonly tokensRead: number | null;
+  readonly createdAt: string;
+  readonly voidedAt: string | null;
+}
+
+const COLUMNS = sql.raw(
+  `c.session_id, c.attempt_id, c.run_id, ${GENERATION_COLUMNS}, c.covered_hash, c.reason, c.prompt_version, c.tokens_before, c.tokens_after, ` +
+    "c.tokens_read, c.evicted, c.history_bytes, c.history_sha256, c.model, c.usage::text as usage, c.cost_usd, c.created_at, c.voided_at",
+);
+
+const compactionRecord = (row: Row): CompactionRecord => {
+  const usage = textOrNull(row, "usage");
+  return {
+    sessionId: text(row, "session_id") as SessionId,
+    attemptId: text(row, "attempt_id"),
+    runId: textOrNull(row, "run_id") as RunId | null,
+    generation: storedGeneration(row),
+    reason: text(row, "reason"),
+    coveredHash: text(row, "covered_hash"),
+    promptVersion: number(row, "prompt_version"),
+    tokensBefore: number(row, "tokens_before"),
+    tokensAfter: number(row, "tokens_after"),
+    tokensRead: numberOrNull(row, "tokens_read"),
+    evicted: number(row, "evicted"),
+    historySizeBytes: numberOrNull(row, "history_bytes"),
+    historySha256: textOrNull(row, "history_sha256"),
+    model: textOrNull(row, "model"),
+    usage: usage === null ? null : (JSON.parse(usage) as Usage),
+    costUsd: numberOrNull(row, "cost_usd"),
+    createdAt: time(row, "created_at"),
+    voidedAt: timeOrNull(row, "voided_at"),
+  };
+};
+
+const ofSession = (tenantId: TenantId, ref: SessionRef): SQL =>
+  sql`compactions c join sessions s on s.id = c.session_id and ${refers(tenantId, ref)}`;
+
+/** A page of a session's generations, voided ones included, by their numbers. @throws StoreUnavailable */
+export const listCompactions = async (
+  db: Db,
+  tenantId: TenantId,
+  ref: SessionRef,
+  page: Page,
+): Promise<readonly CompactionRecord[]> => {
+  const [rows] = await db.batch(
+    [
+      sql`select ${COLUMNS} from ${ofSession(tenantId, ref)} where ${page.after(sql`c.generation`)}
+        order by ${page.order(sql`c.generation`)} limit ${page.limit}`,
+    ],
+    { name: "list compactions", repeatable: true },
+  );
+  return (rows ?? []).map(compactionRecord);
+};
+
+/** @returns undefined when the tenant has no such session, or that no such generation @throws StoreUnavailable */
+export const findCompaction = async (
+  db: Db,
+  tenantId: TenantId,
+  ref: SessionRef,
+  generation: number,
+): Promise<CompactionRecord | undefined> => {
+  const [rows] = await db.batch(
+    [sql`select ${COLUMNS} from ${ofSession(tenantId, ref)} where c.generation = ${generation}::bigint`],
+    { name: "find compaction", repeatable: true },
+  );
+  const row = rows?.[0];
+  return row === undefined ? undefined : compactionRecord(row);
+};
+
+/**
+ * Asks the run that holds a session for a compaction at its next step (G9).
+ * @param focus what the summary should keep above all; empty for nothing in particular
+ * @returns false when no run holds it: then the caller may take the lease and compact itself
+ * @throws StoreUnavailable
+ */
+export const requestCompaction = async (
+  db: Db,
+  tenantId: TenantId,
+  ref: SessionRef,
+  focus: string,
+): Promise<boolean> => {
+  const [rows] = await db.batch(
+    [
+      sql`update session_heads h set force_compaction = ${focus} from sessions s
+        where s.id = h.session_id and ${refers(tenantId, ref)} and ${leaseLive} returning h.session_id`,
+    ],
+    { name: "request compaction", repeatable: true },
+  );
+  return rows !== undefined && rows.length > 0;
+};
+
+export type VoidOutcome =
+  /** The generation and those based on it, ascending, voided now or before; and the revision that the session has now. */
+  | { readonly kind: "voided"; readonly generations: readonly number[]; readonly revision: number }
+  | { readonly kind: "busy"; readonly runId: RunId; readonly retryAfterSeconds: number }
+  | { readonly kind: "not_found" };
+
+/** SQL: the session whose generation this transaction voids; empty when there is none. */
+const voiding: SQL = sql`current_setting('hango.voiding')`;
+
+/**
+ * Voids a generation and those based on it; a view that showed one of them falls back to the base of the first (R4). What changes
+ * before thinking blocks unbinds them, so the floor goes to the end of the log (V5). One round trip, unless a run holds the session.
+ * @param attemptId chosen by the Worker, once for a request (M3)
+ * @throws StoreUnavailable
+ */
+export const voidCompaction = async (
+  db: Db,
+  tenantId: TenantId,
+  ref: SessionRef,
+  generation: number,
+  attemptId: string,
+): Promise<VoidOutcome> => {
+  const chain = sql`chain as (
+      select c.generation, c.base_generation from compactions c where c.session_id = ${voiding} and c.generation = ${generation}::bigint
+      union all select c.generation, c.base_generation from compactions c join chain on c.base_generation = chain.generation
+        where c.session_id = ${voiding})`;
+  const results = await db.batch(
+    [
+      // The lock keeps a turn from beginning until the view has changed.
+      sql`select set_config('hango.voiding', coalesce((select h.session_id from sessions s join session_heads h on h.session_id = s.id
+        where ${refers(tenantId, ref)} and not coalesce(${leaseLive}, false) for update of h), ''), true)`,
+      sql`with recursive ${chain} update compactions c set voided_at = hango_now()
+        where c.session_id = ${voiding} and c.generation in (select generation from chain) and c.voided_at is null`,
+      sql`with recursive ${chain}
+        insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, demoted, hidden,
+          volatile_hash, reason)
+        select h.session_id, h.revision + 1, ${attemptId}, voided.base_generation, v.clipped_before, v.clip_tokens, h.next_seq, v.demoted,
+          v.hidden, v.volatile_hash, 'void'
+        from session_heads h join view_revisions v on v.session_id = h.session_id and v.revision = h.revision
+          join chain voided on voided.generation = ${generation}::bigint
+        where h.session_id = ${voiding} and v.generation in (select generation from chain) on conflict (attempt_id) do nothing`,
+      sql`update session_heads h set revision = v.revision, thinking_floor = greatest(h.thinking_floor, v.thinking_floor)
+        from view_revisions v where h.session_id = ${voiding} and v.session_id = h.session_id and v.attempt_id = ${attemptId}
+          and v.revision = h.revision + 1`,
+      sql`with recursive ${chain} select generation from chain order by generation`,
+      sql`select h.revision, h.lease_holder, ${leaseLive} as busy, greatest(1, ceil(extract(epoch from h.lease_expires_at - hango_now())))::int as retry_after
+        from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)}`,
+    ],
+    { name: "void compaction", repeatable: true },
+  );
+  const head = results.at(-1)?.[0];
+  if (head === undefined) return { kind: "not_found" };
+  if (head.busy === true) {
+    const runId = text(head, "lease_holder") as RunId;
+    return { kind: "busy", runId, retryAfterSeconds: Math.min(number(head, "retry_after"), 10) };
+  }
+  const generations = (results.at(-2) ?? []).map((row) => number(row, "generation"));
+  if (generations.length === 0) return { kind: "not_found" };
+  return { kind: "voided", generations, revision: number(head, "revision") };
+};
