@@ -66,9 +66,9 @@ export const tallied = (map: TallyMap): readonly IndexedIdentifier[] =>
 
 /** How much an identifier is worth by kind: tuned on half of the recorded sessions (see the recall measurement). */
 const KIND_WEIGHT: Readonly<Record<IdentifierKind, number>> = {
-  path: 3,
+  path: 4,
   url: 1.5,
-  id: 3,
+  id: 5,
   uuid: 3,
   hash: 2.5,
   error: 1,
@@ -83,13 +83,18 @@ const KIND_WEIGHT: Readonly<Record<IdentifierKind, number>> = {
 /** Characters of an entry beside its text. */
 const ENTRY_OVERHEAD_CHARS = 6;
 
+/** How much a longer text costs its place: less than its length, since a long path says more than a short name. */
+const COST_EXPONENT = 0.4;
+/** The newest identifiers are worth twice the oldest. */
+const RECENCY = 2;
+
 /** Worth per character, higher first. `span` is the seqs that the index covers. */
 const worth = (entry: IndexedIdentifier, newest: number, span: number): number => {
   const age = (newest - entry.seq) / span;
   const use =
-    1 + 2 * Math.min(entry.used, 4) ** 0.5 + 0.7 * Math.min(entry.said, 4) ** 0.5 + 0.3 * Math.log2(entry.rows);
-  const cost = (entry.text.length + ENTRY_OVERHEAD_CHARS) ** 0.5;
-  return (KIND_WEIGHT[entry.kind] * use * (1.2 - age)) / cost;
+    1 + 3 * Math.min(entry.used, 4) ** 0.5 + 0.7 * Math.min(entry.said, 4) ** 0.5 + 0.3 * Math.log2(entry.rows);
+  const cost = (entry.text.length + ENTRY_OVERHEAD_CHARS) ** COST_EXPONENT;
+  return (KIND_WEIGHT[entry.kind] * use * (RECENCY - age)) / cost;
 };
 
 /** The entries, worthiest first; ties by seq and text, so that the order is the same everywhere. */

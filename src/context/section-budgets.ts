@@ -21,7 +21,7 @@ const IDENTIFIER_TOKENS = 6_000;
 /** A fixed budget of B tokens is `min(B, 0.05 x window)` (context.md, "Window"). */
 const WINDOW_SHARE = 0.05;
 /** Of the covered text, at most this part is said again by the sections. */
-export const SECTION_SHARE = 0.14;
+export const SECTION_SHARE = 0.15;
 
 /**
  * The budgets for a model's window and the text that was covered.
