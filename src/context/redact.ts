@@ -33,28 +33,29 @@ export interface Redacted {
 const mark = (kind: SecretKind): string => `[redacted ${kind}]`;
 
 /** Tokens known by their first characters: the vendors' own documented formats. */
-const PREFIXED: readonly (readonly [SecretKind, RegExp])[] = [
-  ["anthropic_key", /\bsk-ant-[\w-]{16,}/g],
-  ["stripe_key", /\b(?:[sr]k_(?:live|test)|whsec)_\w{16,}/g],
-  ["openai_key", /\bsk-(?:proj-|svcacct-|or-v1-)?[\w-]{20,}/g],
-  ["github_token", /\b(?:gh[opusr]_\w{20,}|github_pat_\w{20,})/g],
-  ["gitlab_token", /\bgl(?:pat|rt|ptt|dt|cbt)-[\w.-]{16,}/g],
-  ["slack_token", /\bxox[abeoprs]-[\w-]{10,}|\bxapp-[\w-]{10,}/g],
-  ["aws_key", /\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}(?![0-9A-Z])/g],
-  ["google_key", /\bAIza[\w-]{30,}|\bya29\.[\w-]{20,}|\bGOCSPX-[\w-]{20,}/g],
-  ["huggingface_token", /\bhf_[A-Za-z0-9]{20,}/g],
-  ["npm_token", /\bnpm_[A-Za-z0-9]{30,}/g],
-  ["sendgrid_key", /\bSG\.[\w-]{16,}\.[\w-]{16,}/g],
-  ["jwt", /\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?/g],
-  ["other_token", /\b(?:dop_v1_|shpat_|pypi-|dckr_pat_|lin_api_|sntrys_|hvs\.|key-)[\w-]{20,}/g],
+const PREFIXED: readonly (readonly [SecretKind, string])[] = [
+  ["anthropic_key", String.raw`sk-ant-[\w-]{16,}`],
+  ["stripe_key", String.raw`(?:[sr]k_(?:live|test)|whsec)_\w{16,}`],
+  ["openai_key", String.raw`sk-(?:proj-|svcacct-|or-v1-)?[\w-]{20,}`],
+  ["github_token", String.raw`(?:gh[opusr]_\w{20,}|github_pat_\w{20,})`],
+  ["gitlab_token", String.raw`gl(?:pat|rt|ptt|dt|cbt)-[\w.-]{16,}`],
+  ["slack_token", String.raw`(?:xox[abeoprs]|xapp)-[\w-]{10,}`],
+  ["aws_key", "(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}(?![0-9A-Z])"],
+  ["google_key", String.raw`(?:AIza[\w-]{30,}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,})`],
+  ["huggingface_token", "hf_[A-Za-z0-9]{20,}"],
+  ["npm_token", "npm_[A-Za-z0-9]{30,}"],
+  ["sendgrid_key", String.raw`SG\.[\w-]{16,}\.[\w-]{16,}`],
+  ["jwt", String.raw`eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?`],
+  ["other_token", String.raw`(?:dop_v1_|shpat_|pypi-|dckr_pat_|lin_api_|sntrys_|hvs\.|key-)[\w-]{20,}`],
 ];
+const ANY_PREFIXED = PREFIXED.map(([, source]) => `(${source})`).join("|");
 
-/** Literals of which one stands in every text with a prefixed token: most texts hold none, and one search tells. */
-const ANY_PREFIX =
-  /sk-|[sr]k_(?:live|test)_|whsec_|gh[opusr]_|github_pat_|gl(?:pat|rt|ptt|dt|cbt)-|xox[abeoprs]-|xapp-|A(?:KIA|SIA|BIA|CCA)[0-9A-Z]|AIza|ya29\.|GOCSPX-|hf_|npm_|SG\.|eyJ|dop_v1_|shpat_|pypi-|dckr_pat_|lin_api_|sntrys_|hvs\.|key-/;
+/** A token begins a word ("task-force" holds none), or follows right on another one. */
+const PREFIXED_WORD = new RegExp(`(?<![A-Za-z0-9_])(?:${ANY_PREFIXED})`, "g");
+const PREFIXED_HERE = new RegExp(ANY_PREFIXED, "y");
 
 const PEM = /-----BEGIN [A-Z0-9 ]{0,40}(?:PRIVATE KEY|CERTIFICATE)[A-Z ]{0,10}-----/g;
-const PEM_END = /-----END [A-Z0-9 ]{0,60}-----/g;
+const PEM_END = /-----END [^\n]{0,60}?-----|-----END /g;
 
 /** The header as it stands in text, JSON, or a curl call; the scheme stays. */
 const AUTHORIZATION =
@@ -66,7 +67,7 @@ const SECRET_WORD =
   "(?:api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|secret[_-]?key|secret[_-]?access[_-]?key|client[_-]?secret|private[_-]?key|signing[_-]?key|encryption[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token|session[_-]?token|bearer[_-]?token|password|passwd|passphrase|pwd|secret|token|credentials?)";
 /** `NAME=value`, `name: "value"`, `"name": "value"`, `?name=value`, `--name value`. */
 const NAMED = new RegExp(
-  `((?:^|[^A-Za-z0-9])(?:[A-Za-z0-9]{1,40}[_-]){0,6}${SECRET_WORD}["'\\\\]{0,3}\\s{0,4}(?::|=>|=)\\s{0,4}|--(?:[a-z]{1,20}-){0,3}${SECRET_WORD}\\s{1,4})(?:(\\\\?["'])([^"'\\\\\\n]{4,400})(?=\\\\?["'])|([^\\s"'\\\\,;&)}\\]<>]{4,400}))`,
+  `((?:^|[^A-Za-z0-9])(?:[A-Za-z0-9]{1,40}[_-]){0,6}${SECRET_WORD}["'\\\\]{0,3}\\s{0,4}(?::|=>|=)\\s{0,4}|--(?:[a-z]{1,20}-){0,3}${SECRET_WORD}\\s{1,4})(?:(\\\\?["'])([^"'\\\\\\n]{4,})(?=\\\\?["'])|([^\\s"'\\\\,;&)}\\]<>]{4,}))`,
   "gi",
 );
 const SECRET_NAME = new RegExp(`(?:^|[^a-z0-9])${SECRET_WORD}$|(?:Key|Token|Secret|Password)$`, "i");
@@ -76,7 +77,7 @@ const NAMED_HINT = /key|token|secret|passw|passphrase|pwd|credential/i;
 const isPlainValue = (value: string): boolean =>
   value.startsWith("[redacted") ||
   /^\d{1,9}$/.test(value) ||
-  /[(){}<>[\]$|]/.test(value) ||
+  /[(){}<>[\]]|^\$[A-Za-z_]+$/.test(value) ||
   /^(?:[A-Za-z_][\w]*\.)+[A-Za-z_]\w*$/.test(value) ||
   /^(?:string|str|number|int|bool|boolean|true|false|null|none|undefined|required|optional|object|array|any|bytes|text|varchar|uuid|self|this|os|process|env|config|usage|count|limit|name|type|value|import|from|return|const|your\S*|my\S*|x{3,}|\*{3,}|\.{3,})$/i.test(
     value,
@@ -93,17 +94,39 @@ const looksSecret = (name: string, value: string, quoted: boolean): boolean => {
 /** Whether a value under this name (a key of tool input) is a secret whatever it looks like. */
 export const isSecretName = (name: string): boolean => SECRET_NAME.test(name) && !/tokens$/i.test(name);
 
+const withoutPrefixed = (text: string): Redacted => {
+  const pieces: string[] = [];
+  let copied = 0;
+  let hits = 0;
+  for (;;) {
+    // Right after a token first: what it left behind would begin a word the next time.
+    PREFIXED_HERE.lastIndex = copied;
+    PREFIXED_WORD.lastIndex = copied;
+    const match = (hits > 0 ? PREFIXED_HERE.exec(text) : null) ?? PREFIXED_WORD.exec(text);
+    if (match === null) break;
+    const kind = PREFIXED[match.findIndex((group, at) => at > 0 && group !== undefined) - 1]?.[0] ?? "other_token";
+    pieces.push(text.slice(copied, match.index), mark(kind));
+    copied = match.index + match[0].length;
+    hits++;
+  }
+  if (hits === 0) return { text, hits };
+  pieces.push(text.slice(copied));
+  return { text: pieces.join(""), hits };
+};
+
 const withoutPem = (text: string): Redacted => {
   if (!text.includes("-----BEGIN ")) return { text, hits: 0 };
   const pieces: string[] = [];
   let copied = 0;
   let hits = 0;
+  const lastEnd = text.lastIndexOf("-----END ");
   for (const begin of text.matchAll(PEM)) {
     if (begin.index < copied) continue;
-    PEM_END.lastIndex = begin.index + begin[0].length;
-    const end = PEM_END.exec(text);
+    const from = begin.index + begin[0].length;
+    PEM_END.lastIndex = from;
+    const end = from <= lastEnd ? PEM_END.exec(text) : null;
     // A block that was cut off: everything that still looks like its lines goes.
-    const after = end === null ? cutOffEnd(text, begin.index + begin[0].length) : end.index + end[0].length;
+    const after = end === null ? cutOffEnd(text, from) : end.index + end[0].length;
     pieces.push(text.slice(copied, begin.index), mark("pem"));
     copied = after;
     hits++;
@@ -124,16 +147,14 @@ const cutOffEnd = (text: string, from: number): number => {
  */
 export const redact = (text: string): Redacted => {
   const pem = withoutPem(text);
-  let result = pem.text;
-  let hits = pem.hits;
+  const prefixed = withoutPrefixed(pem.text);
+  let result = prefixed.text;
+  let hits = pem.hits + prefixed.hits;
+  // Functions as replacements: text is never read as a pattern (S8).
   const count = (by: string): string => {
     hits++;
     return by;
   };
-  // Functions as replacements: text is never read as a pattern (S8).
-  if (ANY_PREFIX.test(result)) {
-    for (const [kind, pattern] of PREFIXED) result = result.replace(pattern, () => count(mark(kind)));
-  }
   if (/authorization|bearer/i.test(result)) {
     result = result.replace(AUTHORIZATION, (whole, head: string, value: string) =>
       isPlainValue(value) ? whole : count(head + mark("authorization")),
