@@ -3,6 +3,8 @@
  * numbers with units. One pass that cuts the text into words and looks at each by itself, so the work is linear whatever the text holds.
  */
 
+import { eachWord, MAX_WORD_CHARS } from "./words.ts";
+
 export type IdentifierKind =
   | "path"
   | "url"
@@ -20,12 +22,7 @@ export type IdentifierKind =
 /** Called for each identifier found, in order, repetitions included. */
 export type FoundIdentifier = (text: string, kind: IdentifierKind) => void;
 
-/** Longer words are data (base64, minified code) and not names. */
-const MAX_WORD_CHARS = 400;
 const MIN_WORD_CHARS = 3;
-
-/** What ends a word: space, quotes, brackets, separators, and an escaped line break in text that is itself quoted JSON or code. */
-const WORD = /(?:[^\s"'`<>()[\]{},;|\\\u2018-\u201f\u3000-\u303f\uff00-\uff0f]|\\(?=[^nrtu"'\\/\s]))+/g;
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const HASH = /^(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,128}$|^(?=[0-9A-F]*\d)(?=\d*[A-F])[0-9A-F]{16,128}$/;
@@ -147,28 +144,31 @@ const MAX_CACHED_WORDS = 50_000;
  */
 export const findIdentifiers = (text: string, cache: WordCache, found: FoundIdentifier): void => {
   let before = "";
-  for (const match of text.matchAll(WORD)) {
-    const word = match[0];
-    if (word.length > MAX_WORD_CHARS) {
-      before = "";
-      continue;
-    }
-    const known = cache.get(word);
-    const parts = known ?? classify(word);
-    if (known === undefined && cache.size < MAX_CACHED_WORDS) cache.set(word, parts);
+  eachWord(text, (word, plain) => {
+    const parts = plain ? NONE : partsOf(word, cache);
     for (const part of parts) found(part.text, part.kind);
     if (parts.length === 0) withNeighbour(before, word, found);
     before = word;
-  }
+  });
+};
+
+const partsOf = (word: string, cache: WordCache): readonly Classified[] => {
+  const known = cache.get(word);
+  if (known !== undefined) return known;
+  const parts = classify(word);
+  if (cache.size < MAX_CACHED_WORDS) cache.set(word, parts);
+  return parts;
 };
 
 /** Numbers whose meaning stands in the word beside them: `15 ms`, `exit code 1`, `status 404`. */
 const withNeighbour = (before: string, word: string, found: FoundIdentifier): void => {
-  if (before === "") return;
-  const bare = word.replace(/[.,:!?]+$/, "");
-  if (UNIT.test(bare) && NUMERAL.test(before)) found(`${before} ${bare}`, "number");
-  else if (STATUS_WORD.test(before.replace(/:$/, "")) && STATUS.test(bare) && /\d/.test(bare))
-    found(`${before} ${bare}`, "error");
+  if (NUMERAL.test(before)) {
+    const unit = word.replace(/[.,:!?]+$/, "");
+    if (UNIT.test(unit)) found(`${before} ${unit}`, "number");
+  } else if (/^-?[0-9A-Z]/.test(word) && STATUS_WORD.test(before.replace(/:$/, ""))) {
+    const status = word.replace(/[.,:!?]+$/, "");
+    if (STATUS.test(status) && /\d/.test(status)) found(`${before} ${status}`, "error");
+  }
 };
 
 const SENTENCE = /[^.!?。！？\n]+(?:[.!?](?=\S)[^.!?。！？\n]*)*[.!?。！？]*/gu;
