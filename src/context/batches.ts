@@ -2,10 +2,8 @@
 import type { LogRow } from "../protocol/messages.ts";
 import { toolResults } from "./tool-blocks.ts";
 
-/**
- * Whether a row answers tool calls. Inside a JSON string the quotes of this mark would be escaped, so only a block can hold it.
- */
-const isResults = (row: LogRow): boolean => row.role === "user" && row.content.includes('"tool_result"');
+/** Whether a row answers tool calls. */
+const isResults = (row: LogRow): boolean => row.role === "user" && toolResults(row.content).length > 0;
 
 /** The index of the first row of the batch that the row at `index` belongs to; the index itself for a row outside of all batches. */
 export const batchStart = (rows: readonly LogRow[], index: number): number => {

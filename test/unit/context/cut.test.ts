@@ -122,6 +122,11 @@ describe("snapping to whole batches (C2)", () => {
     expect(outcome(rows, { keep: { kind: "messages", count: 3 } })).toEqual({ kept: range(12, 14), pinned: null });
   });
 
+  it("does not take a text that ends like the mark of a result for one", () => {
+    const { rows } = log().chat(10).tools("a").answered("cost:1000").user('what is a "tool_result');
+    expect(outcome(rows, { keep: { kind: "messages", count: 1 } })).toEqual({ kept: [23], pinned: null });
+  });
+
   it("takes results that follow in several rows as one batch", () => {
     const { rows } = log().chat(10).tools("a", "b").answered("ok", 1).results({ id: "b" }).assistant("done");
     expect(outcome(rows, { keep: { kind: "messages", count: 3 } })).toEqual({ kept: range(21, 24), pinned: null });
