@@ -2,13 +2,13 @@
  * The loop between the model and its tools. Free functions over what they are given: the run's state lives with the caller, every
  * failure of a tool becomes a result, and a failure of the model passes out typed.
  */
-import { renderView } from "../context/view.ts";
 import { ModelError } from "../models/errors.ts";
 import type { Provider } from "../models/provider.ts";
-import type { LogRow, ModelRequest, ModelResponse, ThinkingSetting } from "../protocol/messages.ts";
+import type { LogRow, ModelRequest, ModelResponse, ThinkingSetting, ViewMessage } from "../protocol/messages.ts";
 import type { Middleware, ModelCall, RequestDraft, RunContext } from "../protocol/middleware.ts";
 import type { Tool } from "../protocol/tool.ts";
-import { chatAttributes, genai } from "../telemetry/genai.ts";
+import { chatAttributes, genai, hango } from "../telemetry/genai.ts";
+import { overflowOf } from "./overflow.ts";
 import type { Journal } from "./ports.ts";
 import { wrapModel, wrapTool } from "./stack.ts";
 import { runToolBatch } from "./tool-batch.ts";
@@ -40,8 +40,17 @@ export interface Turn {
   readonly onToolFault: (tool: string, error: unknown) => void;
   /** Called around the time spent waiting for the provider, in ms. */
   readonly onProviderTime: (durationMs: number) => void;
-  /** See `ViewSettings`; raised and kept when the provider refuses the thinking that was sent (V5). */
-  thinkingFloor: number;
+  /** What the model is shown of the log. */
+  readonly view: TurnView;
+  /** Whether the stack holds the compaction that a too long prompt is answered with. */
+  readonly compacts: boolean;
+}
+
+/** The view, as the loop needs it; wired in `turns/`. */
+export interface TurnView {
+  messages(): readonly ViewMessage[];
+  /** Leaves all thinking out that is in the log by now, from here on, and records it (V5). */
+  dropThinking(): Promise<void>;
 }
 
 interface Assembled {
@@ -55,14 +64,15 @@ const checkBytes = (rows: readonly LogRow[], limitBytes: number): void => {
   if (sizeBytes > limitBytes) throw new ModelError({ kind: "too_large", sizeBytes, limitBytes });
 };
 
-const assemble = async (turn: Turn): Promise<Assembled> => {
+/** The request of the next model call, as the stack makes it. */
+export const assembleRequest = async (turn: Turn): Promise<Assembled> => {
   const { settings, run } = turn;
   checkBytes(turn.rows, settings.maxRequestBytes);
   const draft: RequestDraft = {
     system: settings.system === null ? [] : [{ text: settings.system }],
     tools: [],
     providerTools: [],
-    messages: renderView(turn.rows, { thinkingFloor: turn.thinkingFloor }),
+    messages: turn.view.messages(),
   };
   for (const middleware of turn.stack) await middleware.assemble?.(draft, run);
   return {
@@ -95,7 +105,10 @@ const callProvider =
       {
         kind: "client",
         parent: turn.run.span,
-        attributes: chatAttributes.request(turn.provider.name, request, "turn"),
+        attributes: {
+          ...chatAttributes.request(turn.provider.name, request, "turn"),
+          ...(turn.run.state.private.compacted ? { [genai.compacted]: true } : {}),
+        },
       },
       async (span) => {
         const startedMs = turn.now();
@@ -111,6 +124,7 @@ const callProvider =
             },
           });
           span.setAttributes(chatAttributes.response(response));
+          turn.run.state.private.compacted = false;
           return response;
         } finally {
           turn.onProviderTime(turn.now() - startedMs);
@@ -121,21 +135,39 @@ const callProvider =
 const refusesThinking = (error: unknown): boolean =>
   error instanceof ModelError && error.kind === "invalid_thinking_signature";
 
-/** One step's answer. Thinking that the provider no longer accepts is left out from then on, and the call is made once more (V5). */
-const nextAnswer = async (
-  turn: Turn,
-): Promise<{ readonly response: ModelResponse; readonly tools: readonly Tool[] }> => {
-  const attempt = async () => {
-    const { request, tools } = await assemble(turn);
-    return { tools, response: await wrapModel(turn.stack, callProvider(turn), turn.run)(request) };
-  };
-  try {
-    return await attempt();
-  } catch (error) {
-    if (!refusesThinking(error)) throw error;
-    turn.journal.abandon();
-    turn.thinkingFloor = (turn.rows.at(-1)?.seq ?? 0) + 1;
-    return attempt();
+/** An overflow is answered by a compaction, then by truncation, then not any more (section 8). */
+const OVERFLOW_ANSWERS = ["overflow", "truncate"] as const;
+
+interface Answer {
+  readonly response: ModelResponse;
+  readonly tools: readonly Tool[];
+}
+
+/**
+ * One step's answer. What the provider refuses to take is left out and the call made again: thinking that it no longer accepts, once
+ * (V5); a prompt that is too long, by the ladder, twice (section 8).
+ */
+const nextAnswer = async (turn: Turn): Promise<Answer> => {
+  const { state, span, windowTokens } = turn.run;
+  let thinkingDropped = false;
+  for (let overflows = 0; ; ) {
+    try {
+      const { request, tools } = await assembleRequest(turn);
+      return { tools, response: await wrapModel(turn.stack, callProvider(turn), turn.run)(request) };
+    } catch (error) {
+      turn.journal.abandon();
+      if (refusesThinking(error) && !thinkingDropped) {
+        thinkingDropped = true;
+        await turn.view.dropThinking();
+        continue;
+      }
+      const overflow = overflowOf(error, { estimateTokens: state.private.estimate, windowTokens });
+      const reason = OVERFLOW_ANSWERS[overflows];
+      if (overflow === undefined || reason === undefined || !turn.compacts) throw error;
+      overflows++;
+      span.addEvent(hango.overflowRetry, { attempt: overflows, stated_limit: overflow.statedLimit });
+      state.private.forced = { reason, ...overflow };
+    }
   }
 };
 

@@ -1,5 +1,5 @@
 /**
- * Cache marks (context.md section 10): the last stable system block, the newest user message, and one further back when the turn
+ * Cache marks (context.md section 10): the last stable system block, the handoff, the newest user message, and one further back when the turn
  * has added so many blocks that the provider's look-back would not find the earlier entry.
  */
 
@@ -13,20 +13,22 @@ const BLOCKS_BETWEEN_MARKS = 15;
 const blockCount = (message: ViewMessage): number => message.content.split('"type":').length - 1;
 
 /**
- * The indices of the messages to mark: the last user message, and where more than 15 blocks follow the last mark's place of the
+ * The indices of the messages to mark: the handoff, the last user message, and where more than 15 blocks follow the last mark's place of the
  * call before, the user message nearest to 15 blocks back.
  */
 export const markedMessages = (messages: readonly ViewMessage[]): readonly number[] => {
   const newest = messages.findLastIndex((message) => message.role === "user");
   if (newest < 0) return [];
+  const handoff = messages.findIndex((message) => message.handoff === true);
+  const opening = handoff >= 0 && handoff !== newest ? [handoff] : [];
   let blocks = 0;
   for (let at = newest - 1; at >= 0; at--) {
     const message = messages[at];
     if (message === undefined) break;
     blocks += blockCount(message);
-    if (blocks >= BLOCKS_BETWEEN_MARKS && message.role === "user") return [at, newest];
+    if (blocks >= BLOCKS_BETWEEN_MARKS && message.role === "user") return [...new Set([...opening, at, newest])];
   }
-  return [newest];
+  return [...opening, newest];
 };
 
 /**

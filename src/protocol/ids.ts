@@ -9,6 +9,7 @@ export type SessionId = Branded<string, "SessionId">;
 export type RunId = Branded<string, "RunId">;
 export type MessageId = Branded<string, "MessageId">;
 export type InputId = Branded<string, "InputId">;
+export type CompactionId = Branded<string, "CompactionId">;
 export type UsageId = Branded<string, "UsageId">;
 
 /** Position of a row in a session's log: 1 for the first. Rows are addressed by seq, never by array index (V4). */
@@ -24,6 +25,7 @@ interface IdTypes {
   msg: MessageId;
   inp: InputId;
   usg: UsageId;
+  cmp: CompactionId;
 }
 
 export type IdPrefix = keyof IdTypes;

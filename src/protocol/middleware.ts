@@ -17,9 +17,27 @@ export interface Todo {
   readonly status: "pending" | "in_progress" | "completed";
 }
 
+/** A compaction that is asked for, whatever the size of the request. */
+export interface ForcedCompaction {
+  readonly reason: "overflow" | "truncate" | "tool" | "manual";
+  /** The most that fits and what was sent, in tokens, where the provider said so (section 8). */
+  readonly statedLimit?: number | undefined;
+  readonly statedSize?: number | undefined;
+  /** What the summary is to keep in view, in the words of who asked. */
+  readonly focus?: string | undefined;
+}
+
 /** What middlewares keep between the calls of one run. Typed, so that two of them cannot claim one name. */
 export interface PrivateState {
   todos: readonly Todo[];
+  /** Taken by the next model call. */
+  forced: ForcedCompaction | null;
+  /** Our estimate of the newest request, in tokens; null before the first. */
+  estimate: number | null;
+  /** Whether the newest request was compacted just before (telemetry.md). */
+  compacted: boolean;
+  /** What was read at the start of the turn and may differ from the last one's: memory and the like (V8). */
+  readonly volatile: Map<string, string>;
 }
 
 export interface RunContext {

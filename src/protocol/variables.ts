@@ -76,6 +76,16 @@ const wholeNumber = Object.assign(
   { words: (min: number, max: number) => ({ allowed: `a whole number from ${min} to ${max}` }) },
 );
 
+/** A share, strictly between none and all (E7). */
+const fraction = Object.assign(
+  (given: string): number | undefined => {
+    if (!/^0?\.\d{1,15}$/.test(given)) return undefined;
+    const value = Number(given);
+    return value > 0 ? value : undefined;
+  },
+  { words: { allowed: "a fraction between 0 and 1, both excluded" } },
+);
+
 const TRUTH: ReadonlyMap<string, boolean> = new Map([
   ["true", true],
   ["1", true],
@@ -116,7 +126,7 @@ const headerList: Read<Readonly<Record<string, string>>> = (given) => {
   return Object.fromEntries(pairs);
 };
 
-export const readers = { text, wholeNumber, truth, oneOf, url, headerList };
+export const readers = { text, wholeNumber, fraction, truth, oneOf, url, headerList };
 
 /** One line for an issue of the schema: the variable, then what is wrong. */
 export const problemOf = (issue: z.core.$ZodIssue): string => `${issue.path.join(".")}: ${issue.message}`;

@@ -1,9 +1,9 @@
 /** Small questions about a session, for those who go on with its id. */
 import { sql } from "drizzle-orm";
-import { type Seq, type SessionId, seq, type TenantId } from "../protocol/ids.ts";
+import type { SessionId, TenantId } from "../protocol/ids.ts";
 import type { SessionRef } from "./begin.ts";
 import type { Db } from "./db.ts";
-import { number, text, time } from "./rows.ts";
+import { number, text } from "./rows.ts";
 import { refers } from "./sessions.ts";
 
 /** The id of a tenant's session, and the number of its newest event; undefined when there is none of that name. @throws StoreUnavailable */
@@ -22,13 +22,4 @@ export const resolveSession = async (
   return row === undefined
     ? undefined
     : { sessionId: text(row, "id") as SessionId, lastEvent: number(row, "last_event") };
-};
-
-/** When rows of a range were stored, RFC 3339, by seq. @throws StoreUnavailable */
-export const rowTimes = async (db: Db, sessionId: SessionId, from: number, to: number): Promise<ReadonlyMap<Seq, string>> => {
-  const [rows] = await db.batch(
-    [sql`select m.seq, m.created_at from messages m where m.session_id = ${sessionId} and m.seq between ${from}::bigint and ${to}::bigint`],
-    { name: "row times", repeatable: true },
-  );
-  return new Map((rows ?? []).map((row) => [seq(number(row, "seq")), time(row, "created_at")]));
 };

@@ -1,4 +1,5 @@
 /** What went wrong with a run, in the words of the API's closed list of errors. */
+import { ContextCannotFit } from "../context/compact.ts";
 import { BucketUnavailable } from "../files/bucket-error.ts";
 import { type FailureKind, ModelError } from "../models/errors.ts";
 import { LeaseLost, StoreUnavailable } from "../store/errors.ts";
@@ -51,6 +52,9 @@ const sentence = (text: string): string =>
  */
 export const runErrorOf = (error: unknown): RunError => {
   if (error instanceof ModelError) return { ...BY_KIND[error.kind], message: sentence(error.message) };
+  if (error instanceof ContextCannotFit) {
+    return { ...cannotFit, message: `The session does not fit the model's context window: ${error.message}.` };
+  }
   if (error instanceof TurnTimedOut) return { ...BY_KIND.timeout, message: sentence(error.message) };
   if (error instanceof LeaseLost) return { ...BY_KIND.aborted, message: sentence(error.message) };
   if (error instanceof StoreUnavailable) return { ...unavailable, message: sentence(error.message) };

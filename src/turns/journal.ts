@@ -11,14 +11,14 @@ import type { PrivateState } from "../protocol/middleware.ts";
 import type { LoadedSession } from "../store/begin.ts";
 import { type FinishOutcome, type RunError, storeFinish } from "../store/finish.ts";
 import type { RunRecord } from "../store/runs.ts";
-import type { PlacedRow, RunIdentity, StepRecord } from "../store/statements.ts";
+import type { PlacedRow, RunIdentity, RunTotals, StepRecord } from "../store/statements.ts";
 import { storeAssistant, storeProgress, storeResults } from "../store/steps.ts";
 import type { Deps } from "./deps.ts";
 import { createDraft } from "./draft.ts";
-import { createEventWriter } from "./event-writer.ts";
+import { createEventWriter, type EventWriter } from "./event-writer.ts";
 import { resultBlocks, resultsContent } from "./results.ts";
 import { logRowOf, newRow } from "./rows.ts";
-import { createTally } from "./tally.ts";
+import { createTally, type Tally } from "./tally.ts";
 import { usageJson } from "./usage-json.ts";
 
 export interface JournalOptions {
@@ -28,8 +28,10 @@ export interface JournalOptions {
   readonly prices: PriceList | null;
   readonly putMedia: PutMedia;
   readonly sink: EventSink;
-  /** Reads the floor that the loop may raise (V5). */
-  readonly thinkingFloor: () => number;
+  /** What the view leaves in the session's head with every write: its floor, what was learned, the guards. */
+  readonly head: () => Pick<StepRecord, "thinkingFloor" | "calibration" | "guardState" | "reading">;
+  /** Compactions that the run has committed so far. */
+  readonly compactions: () => number;
   /** Told when the session could not be kept: LeaseLost, or a database that does not answer. */
   readonly onProgressFailure: (error: unknown) => void;
   /** Time since the run began that was not spent waiting for the provider, in ms. */
@@ -44,6 +46,13 @@ export interface RunJournal extends Journal {
   fail(error: RunError): Promise<void>;
   /** The run as it was recorded at its end; null while it is not over. */
   ended(): RunRecord | null;
+  /** Events and usage of what happens beside the turn's own messages. */
+  readonly tell: EventWriter["tell"];
+  readonly note: EventWriter["note"];
+  readonly addApart: Tally["addApart"];
+  /** Everything that waits to be stored, for a write of its own. */
+  take(): { readonly record: StepRecord; readonly publish: () => void };
+  totals(): RunTotals;
 }
 
 /** What a call gets whose run died before its result was stored (M7). */
@@ -78,7 +87,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
   /** Everything that waits to be stored. */
   const take = (): { readonly record: StepRecord; readonly publish: () => void } => {
     const { publish, ...taken } = events.take();
-    return { publish, record: { ...taken, usage: tally.take(), thinkingFloor: options.thinkingFloor() } };
+    return { publish, record: { ...taken, usage: tally.take(), ...options.head() } };
   };
 
   /** Gives an answer its place in the log, and notes the event that says so. */
@@ -182,6 +191,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       base: seq(nextSeq),
       totals: tally.totals(),
       lastInputTokens: tally.lastInputTokens(),
+      compactions: options.compactions(),
       todos: options.state.todos,
       record: own.record,
       closing: closing.record,
@@ -230,5 +240,10 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       await finish({ stopReason: "end_turn", answer: null, outputText: draft.text(), error });
     },
     ended: () => ended,
+    tell: events.tell,
+    note: events.note,
+    addApart: tally.addApart,
+    take,
+    totals: tally.totals,
   };
 };

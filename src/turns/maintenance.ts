@@ -2,16 +2,22 @@
 import { unfinishedErasures } from "../store/erasures.ts";
 import { expireIdempotencyKeys } from "../store/expiry.ts";
 import type { Deps } from "./deps.ts";
+import { refreshProfiles } from "./refresh-profiles.ts";
 
 /** Erasures that one tick sends on; the next tick takes the rest. A queue takes 100 messages a batch. */
 const ERASURES_PER_TICK = 100;
 
 /**
- * Forgets old idempotency keys and sends unfinished erasures to the queue again.
+ * Forgets old idempotency keys, sends unfinished erasures to the queue again, and keeps the models' profiles fresh.
  * @throws StoreUnavailable, or what the queue fails with; the next tick does it all again
  */
 export const maintain = async (deps: Deps): Promise<void> => {
   await expireIdempotencyKeys(deps.db);
+  await resendErasures(deps);
+  await refreshProfiles(deps);
+};
+
+const resendErasures = async (deps: Deps): Promise<void> => {
   const erasures = await unfinishedErasures(deps.db, ERASURES_PER_TICK);
   if (erasures.length === 0) return;
   await deps.queue.sendBatch(erasures.map((erasure) => ({ body: { v: 1, type: "erase_objects", ...erasure } })));

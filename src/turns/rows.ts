@@ -1,5 +1,5 @@
 /** New rows of the log, measured. */
-import { estimateTokens } from "../context/estimate.ts";
+import { estimateRow } from "../context/estimate-request.ts";
 import type { MessageId, RunId, Seq } from "../protocol/ids.ts";
 import type { LogRow, NewRow, Origin } from "../protocol/messages.ts";
 
@@ -32,7 +32,7 @@ export const newRow = ({
   content,
   media,
   calls,
-  tokens: estimateTokens(content),
+  tokens: estimateRow(content),
   bytes: encoder.encode(sentContent).byteLength,
   runId,
 });

@@ -2,15 +2,16 @@
 import { callerToolsMiddleware } from "../agent/caller-tools.ts";
 import { filesystemMiddleware } from "../agent/filesystem.ts";
 import { runLoop, type Turn } from "../agent/loop.ts";
+import { memoryMiddleware } from "../agent/memory.ts";
 import { defaultStack } from "../agent/stack.ts";
 import { todoMiddleware } from "../agent/todo.ts";
 import { promptCache } from "../context/cache.ts";
-import { estimateTokens } from "../context/estimate.ts";
+import { CommitWasLate, type CompactionOptions, compaction, dropThinking, type LiveView } from "../context/compact.ts";
+import { defaultEstimator } from "../context/estimate-request.ts";
 import { r2MediaStore } from "../files/media.ts";
 import { r2FileSystem } from "../files/r2.ts";
 import { fileTools } from "../files/tools/file-tools.ts";
 import { anthropicProvider } from "../models/anthropic.ts";
-import { profileFor } from "../models/profiles.ts";
 import type { EventSink } from "../protocol/events.ts";
 import { inlineMedia } from "../protocol/media-text.ts";
 import type { LogRow } from "../protocol/messages.ts";
@@ -21,6 +22,7 @@ import { RENEWAL_SECONDS } from "../store/lease.ts";
 import type { RunRecord } from "../store/runs.ts";
 import { hango, turnAttributes } from "../telemetry/genai.ts";
 import type { Span } from "../telemetry/tracer.ts";
+import { compactionOptions, liveViewOf, sessionProfile } from "./compaction.ts";
 import type { Deps } from "./deps.ts";
 import { runErrorOf, TurnTimedOut } from "./failure.ts";
 import { createJournal, type RunJournal } from "./journal.ts";
@@ -44,30 +46,44 @@ const timers = (deps: Deps) => ({
   },
 });
 
-/** The results of a batch that a dead run left open are closed before anything else happens (M7). */
-const recover = async (journal: RunJournal, session: LoadedSession): Promise<LogRow[]> => {
-  const { openBatchSeq, rows } = session;
-  if (openBatchSeq === null) return [...rows];
-  const open = rows.find((row) => row.seq === openBatchSeq);
-  const closed = await journal.closeOpenBatch(open?.calls ?? [], openBatchSeq);
-  return [...rows, ...closed].sort((a, b) => a.seq - b.seq);
-};
+/** A run with everything it works with, before its first step. */
+export interface PreparedRun {
+  readonly turn: Turn;
+  readonly journal: RunJournal;
+  readonly live: LiveView;
+  readonly compaction: CompactionOptions;
+  /** Ends the run: out of time, or its session lost. */
+  readonly ending: AbortController;
+  overheadMs(): number;
+}
 
-const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<RunRecord> => {
+/** Builds a run. Does no I/O. */
+export const prepareRun = (deps: Deps, request: RunRequest, span: Span): PreparedRun => {
   const { session, sink, startedMs } = request;
   const { config } = deps;
   let providerMs = 0;
-  const profile = profileFor(session.model, config.modelProfiles);
   const settings = readSettings(session.settings);
-  const privateState: PrivateState = { todos: readTodos(session.todos) };
+  const profile = sessionProfile(deps, session, settings);
+  const live = liveViewOf(session, settings.context.tool_arg_max_tokens ?? config.context.toolArgMaxTokens);
+  const forced = session.forceCompaction;
+  const privateState: PrivateState = {
+    todos: readTodos(session.todos),
+    forced: forced === null ? null : { reason: "manual", focus: forced === "" ? undefined : forced },
+    estimate: null,
+    compacted: false,
+    volatile: new Map(),
+  };
   const root = sessionRoot(session.tenantId, session.sessionId);
   const files = r2FileSystem(deps.bucket, root, deps.sleep);
   const media = r2MediaStore(deps.bucket, root, deps.sleep);
-
+  const rows: LogRow[] = [];
   const ending = new AbortController();
-  const timeUp = setTimeout(() => ending.abort(new TurnTimedOut(config.turnTimeoutMs)), config.turnTimeoutMs);
-  // A provider may be silent for longer than a lease lives, over its retries; the turn's deadline is the cap.
-  const keeping = setInterval(() => journal.heartbeat(), RENEWAL_SECONDS * 1000);
+  const maxTokens = Math.min(settings.maxTokens ?? config.maxOutputTokens, profile.maxOutputTokens);
+  const deadlineMs = startedMs + config.turnTimeoutMs;
+  const overheadMs = () => deps.now() - startedMs - providerMs;
+  const onProviderTime = (durationMs: number) => {
+    providerMs += durationMs;
+  };
   const journal = createJournal({
     deps,
     session,
@@ -75,13 +91,20 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
     prices: profile.prices,
     putMedia: media.put,
     sink,
-    thinkingFloor: () => turn.thinkingFloor,
+    head: () => ({
+      thinkingFloor: live.view.thinkingFloor,
+      calibration: live.calibration,
+      guardState: live.guards,
+      ...(live.view.generation === null || live.reading === null
+        ? {}
+        : { reading: { generation: live.view.generation.number, tokens: live.reading } }),
+    }),
+    compactions: () => live.compactions,
     onProgressFailure: (error) => {
       if (error instanceof LeaseLost) ending.abort(error);
     },
-    overheadMs: () => deps.now() - startedMs - providerMs,
+    overheadMs,
   });
-  const rows: LogRow[] = [];
   const run: RunContext = {
     sessionId: session.sessionId,
     runId: session.lease.holder,
@@ -94,6 +117,30 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
     span,
     tracer: deps.tracer,
   };
+  const provider = anthropicProvider({
+    apiKey: config.anthropic.apiKey,
+    baseURL: config.anthropic.baseUrl,
+    maxRetries: config.anthropic.maxRetries,
+    fetch: deps.fetch,
+    timers: timers(deps),
+    resolveMedia: (content, hashes) => inlineMedia(content, hashes, media.get),
+  });
+  const options = compactionOptions({
+    deps,
+    session,
+    settings,
+    profile,
+    maxTokens,
+    rows,
+    live,
+    journal,
+    provider,
+    files,
+    run,
+    deadlineMs,
+    onProviderTime,
+  });
+  const estimateTokens = defaultEstimator.text;
   const turn: Turn = {
     run,
     rows,
@@ -101,46 +148,64 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
     stack: defaultStack({
       todo: todoMiddleware,
       filesystem: filesystemMiddleware({ files, tools: fileTools(files, { estimateTokens }), estimateTokens }),
+      compaction: compaction(options),
       promptCache,
+      memory: memoryMiddleware(files),
       callerTools: callerToolsMiddleware({
         tools: session.tools,
         fetch: deps.fetch,
         allowPrivateUrls: config.allowPrivateUrls,
       }),
     }),
-    provider: anthropicProvider({
-      apiKey: config.anthropic.apiKey,
-      baseURL: config.anthropic.baseUrl,
-      maxRetries: config.anthropic.maxRetries,
-      fetch: deps.fetch,
-      timers: timers(deps),
-      resolveMedia: (content, hashes) => inlineMedia(content, hashes, media.get),
-    }),
+    provider,
     settings: {
       system: session.system,
-      maxTokens: Math.min(settings.maxTokens ?? config.maxOutputTokens, profile.maxOutputTokens),
+      maxTokens,
       maxSteps: request.maxSteps ?? settings.maxSteps ?? config.maxSteps,
       maxRequestBytes: config.requestMaxBytes,
       thinking: settings.thinking,
       toolTimeoutMs: config.toolTimeoutMs,
-      deadlineMs: startedMs + config.turnTimeoutMs,
+      deadlineMs,
     },
     now: deps.now,
     onToolFault: (tool, error) =>
       deps.log.error("a tool failed unexpectedly", { run_id: run.runId, tool, error: nameOf(error) }),
-    onProviderTime: (durationMs) => {
-      providerMs += durationMs;
-    },
-    thinkingFloor: session.thinkingFloor,
+    onProviderTime,
+    view: { messages: () => options.render(rows, live.view), dropThinking: () => dropThinking(options) },
+    compacts: true,
   };
+  return { turn, journal, live, compaction: options, ending, overheadMs };
+};
+
+/** The results of a batch that a dead run left open are closed before anything else happens (M7). */
+export const recover = async (journal: RunJournal, session: LoadedSession): Promise<LogRow[]> => {
+  const { openBatchSeq, rows } = session;
+  if (openBatchSeq === null) return [...rows];
+  const open = rows.find((row) => row.seq === openBatchSeq);
+  const closed = await journal.closeOpenBatch(open?.calls ?? [], openBatchSeq);
+  return [...rows, ...closed].sort((a, b) => a.seq - b.seq);
+};
+
+/**
+ * Does the work of a prepared run within its time and its lease; a failure is recorded.
+ * @returns false when it failed
+ */
+export const withinRun = async (deps: Deps, prepared: PreparedRun, work: () => Promise<void>): Promise<boolean> => {
+  const { turn, journal, ending } = prepared;
+  const { run } = turn;
+  const { turnTimeoutMs } = deps.config;
+  const timeUp = setTimeout(() => ending.abort(new TurnTimedOut(turnTimeoutMs)), turnTimeoutMs);
+  // A provider may be silent for longer than a lease lives, over its retries; the turn's deadline is the cap.
+  const keeping = setInterval(() => journal.heartbeat(), RENEWAL_SECONDS * 1000);
   try {
-    rows.push(...(await recover(journal, session)));
-    span.setAttributes({ [hango.turnSteps]: await runLoop(turn) });
+    await work();
+    return true;
   } catch (caught) {
     // What aborted the run says more than what the abort broke.
     const error: unknown = ending.signal.aborted ? ending.signal.reason : caught;
+    if (error instanceof CommitWasLate) throw new LeaseLost();
     const failure = runErrorOf(error);
-    span.fail(failure.code);
+    run.span.fail(failure.code);
     deps.log.error("a run failed", {
       session_id: run.sessionId,
       run_id: run.runId,
@@ -148,16 +213,26 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
       error: nameOf(error),
     });
     await journal.fail(failure);
+    return false;
   } finally {
     clearTimeout(timeUp);
     clearInterval(keeping);
   }
+};
+
+const nameOf = (error: unknown): string => (error instanceof Error ? error.name : typeof error);
+
+const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<RunRecord> => {
+  const prepared = prepareRun(deps, request, span);
+  const { turn, journal } = prepared;
+  await withinRun(deps, prepared, async () => {
+    turn.rows.push(...(await recover(journal, request.session)));
+    span.setAttributes({ [hango.turnSteps]: await runLoop(turn) });
+  });
   const ended = journal.ended();
   if (ended === null) throw new LeaseLost();
   return ended;
 };
-
-const nameOf = (error: unknown): string => (error instanceof Error ? error.name : typeof error);
 
 /**
  * Runs a begun turn to its end. Its outcome is in the store and went to the sink; a failure of the run is an outcome, not an exception.
@@ -166,9 +241,8 @@ const nameOf = (error: unknown): string => (error instanceof Error ? error.name 
  */
 export const executeRun = (deps: Deps, request: RunRequest): Promise<RunRecord> => {
   const { sessionId, lease } = request.session;
-  return deps.tracer.span(
-    "invoke_agent hango",
-    { kind: "internal", attributes: turnAttributes(sessionId, lease.holder) },
-    (span) => runInSpan(deps, request, span),
+  const attributes = turnAttributes(sessionId, lease.holder);
+  return deps.tracer.span("invoke_agent hango", { kind: "internal", attributes }, (span) =>
+    runInSpan(deps, request, span),
   );
 };

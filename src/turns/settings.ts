@@ -13,18 +13,30 @@ const stored = z.object({
   max_steps: z.int().positive().optional(),
   max_tokens: z.int().positive().optional(),
   thinking: thinking.optional(),
+  context: z
+    .object({
+      trigger_frac: z.number().optional(),
+      keep_frac: z.number().optional(),
+      tool_arg_max_tokens: z.int().optional(),
+      summarizer_model: z.string().optional(),
+      max_input_tokens: z.int().optional(),
+      min_tail_user_messages: z.int().optional(),
+    })
+    .optional(),
 });
 
 export interface SessionSettings {
   readonly maxSteps: number | undefined;
   readonly maxTokens: number | undefined;
   readonly thinking: ThinkingSetting | undefined;
+  /** What the session overrides of the configuration's context settings. */
+  readonly context: NonNullable<z.infer<typeof stored>["context"]>;
 }
 
 /** Reads the `settings` column. */
 export const readSettings = (settings: unknown): SessionSettings => {
-  const { max_steps, max_tokens, thinking } = stored.parse(settings);
-  return { maxSteps: max_steps, maxTokens: max_tokens, thinking };
+  const { max_steps, max_tokens, thinking, context = {} } = stored.parse(settings);
+  return { maxSteps: max_steps, maxTokens: max_tokens, thinking, context };
 };
 
 const todos = z.array(z.object({ content: z.string(), status: z.enum(["pending", "in_progress", "completed"]) }));

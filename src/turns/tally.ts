@@ -17,6 +17,13 @@ const addUsage = (a: Usage, b: Usage): Usage => ({
 export interface Tally {
   /** Counts an answer, stored or not: it was paid for. */
   add(response: ModelResponse): void;
+  /** Counts a call that was made on the way: it costs, but is no step of the turn and says nothing about its prompt. */
+  addApart(call: {
+    readonly purpose: "summarize";
+    readonly model: string;
+    readonly usage: Usage;
+    readonly prices: PriceList | null;
+  }): void;
   totals(): RunTotals;
   /** Prompt size of the newest call, in tokens; null before the first. */
   lastInputTokens(): number | null;
@@ -39,6 +46,15 @@ export const createTally = (newId: NewId, prices: PriceList | null): Tally => {
         costUsd: cost === null ? totals.costUsd : (totals.costUsd ?? 0) + cost,
       };
       last = promptTokens(usage);
+    },
+    addApart: ({ purpose, model, usage, prices: list }) => {
+      const cost = costUsd(list, usage);
+      records.push({ id: newId("usg"), purpose, model, usage, costUsd: cost });
+      totals = {
+        steps: totals.steps,
+        usage: addUsage(totals.usage, usage),
+        costUsd: cost === null ? totals.costUsd : (totals.costUsd ?? 0) + cost,
+      };
     },
     totals: () => totals,
     lastInputTokens: () => last,

@@ -29,11 +29,20 @@ describe("the stack", () => {
     const named = (name: string): Middleware => ({ name });
     const stack = defaultStack({
       callerTools: named("CallerTools"),
+      memory: named("Memory"),
       promptCache: named("PromptCache"),
+      compaction: named("Compaction"),
       filesystem: named("Filesystem"),
       todo: named("Todo"),
     });
-    expect(stack.map(({ name }) => name)).toEqual(["Todo", "Filesystem", "PromptCache", "CallerTools"]);
+    expect(stack.map(({ name }) => name)).toEqual([
+      "Todo",
+      "Filesystem",
+      "Compaction",
+      "PromptCache",
+      "Memory",
+      "CallerTools",
+    ]);
   });
 
   it("wraps a model call with the first outermost, passing over those that do not", async () => {

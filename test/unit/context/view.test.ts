@@ -1,13 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { markedMessages, promptCache } from "../../../src/context/cache.ts";
-import { renderView } from "../../../src/context/view.ts";
+import { createRenderer } from "../../../src/context/view.ts";
+import { EMPTY_VIEW, type ViewState } from "../../../src/context/view-state.ts";
 import type { MessageId, RunId } from "../../../src/protocol/ids.ts";
 import { seq } from "../../../src/protocol/ids.ts";
 import type { LogRow, ViewMessage } from "../../../src/protocol/messages.ts";
 import type { RequestDraft, RunContext } from "../../../src/protocol/middleware.ts";
 
-const FLOOR = { thinkingFloor: 1 };
+const FLOOR = EMPTY_VIEW;
+const renderView = (rows: readonly LogRow[], view: ViewState): readonly ViewMessage[] =>
+  createRenderer({ sessionId: "ses_1", estimateTokens: (text) => text.length })(rows, view);
 
 /** A log, row by row. */
 const log = (imported = false) => {
@@ -97,7 +100,9 @@ describe("the view", () => {
     const thinking = '{"type":"thinking","thinking":"hm","signature":"s"}';
     const both = `[${thinking},{"type":"text","text":"said"}]`;
     const own = log().user("a").raw("assistant", both).user("b").raw("assistant", both);
-    expect(contents(renderView(own.rows, { thinkingFloor: 3 })).map((blocks) => blocks.length)).toEqual([1, 1, 1, 2]);
+    expect(
+      contents(renderView(own.rows, { ...EMPTY_VIEW, thinkingFloor: seq(3) })).map((blocks) => blocks.length),
+    ).toEqual([1, 1, 1, 2]);
     const imported = log(true).user("a").raw("assistant", both).user("b").raw("assistant", `[${thinking}]`);
     expect(contents(renderView(imported.rows, FLOOR))).toEqual([
       [{ type: "text", text: "a" }],

@@ -1,0 +1,347 @@
+/**
+ * The Compaction middleware: before every model call it measures the whole request, and where it is too large, or somebody asked, changes
+ * what the model is shown. The log is never touched (M6); what was decided is committed before it is sent.
+ */
+import { z } from "zod";
+import { seq } from "../protocol/ids.ts";
+import type { LogRow, ModelRequest, ViewMessage } from "../protocol/messages.ts";
+import { promptTokens } from "../protocol/messages.ts";
+import type { ForcedCompaction, Middleware, RunContext } from "../protocol/middleware.ts";
+import { defineTool } from "../protocol/tool.ts";
+import { afterRevision, type Calibration, observe, project } from "./calibration.ts";
+import { estimateRequest, mediaItems } from "./estimate-request.ts";
+import { afterReading, type GuardState } from "./guards.ts";
+import {
+  type Climbed,
+  climb,
+  floorAfter,
+  type LadderOutcome,
+  type LadderPorts,
+  type Measure,
+  type Why,
+} from "./ladder.ts";
+import type { CommitPort, CompactionReason, CountTokens, HistoryPort, SummariserPort } from "./ports.ts";
+import { problemWords } from "./problems.ts";
+import { type Budgets, decideTrigger } from "./trigger.ts";
+import { validateMessages } from "./validator.ts";
+import type { RenderView } from "./view.ts";
+import { rangesText, type ViewState } from "./view-state.ts";
+import { volatileHash } from "./volatile.ts";
+
+/** Even the smallest view of the session does not fit the window (ladder step 6). The log is unchanged and the session usable. */
+export class ContextCannotFit extends Error {
+  override readonly name = "ContextCannotFit";
+}
+
+/** The run has lost its session in the middle of a commit (M2). */
+export class CommitWasLate extends Error {
+  override readonly name = "CommitWasLate";
+}
+
+/** What the view stands at during a run: the one place where it changes. */
+export interface LiveView {
+  view: ViewState;
+  /** The view as the store has it: what the next revision is made from. */
+  stored: ViewState;
+  calibration: Calibration | null;
+  guards: GuardState;
+  /** The reading of this run's newest request; null before the first. */
+  reading: number | null;
+  /** Compactions of this run. */
+  compactions: number;
+  nextGeneration: number;
+}
+
+export interface CompactionEvents {
+  /** A compaction begins. */
+  compacting(facts: { readonly reason: CompactionReason; readonly tokens: number; readonly messages: number }): void;
+  /** It is committed: what clients, spans and logs are told. */
+  compacted(facts: Climbed & { readonly reason: CompactionReason }): void;
+  /** It was not made. */
+  refused(facts: { readonly reason: CompactionReason; readonly why: Why }): void;
+  /** The size of a request about to be sent. */
+  usage(facts: { readonly estimate: number; readonly projected: number; readonly window: number }): void;
+  /** A view that breaks a rule of the provider; it is not sent (C7). */
+  invalid(problems: readonly string[]): void;
+}
+
+export interface CompactionOptions {
+  readonly live: LiveView;
+  readonly rows: readonly LogRow[];
+  readonly render: RenderView;
+  readonly budgets: Budgets;
+  readonly maxBytes: number;
+  readonly thinkingBound: boolean;
+  readonly minTailUserMessages: number;
+  readonly estimateTokens: (text: string) => number;
+  /** Tokens of a message's content, cached by the caller where it can. */
+  readonly messageTokens: (message: ViewMessage) => number;
+  readonly newAttemptId: () => string;
+  readonly history: HistoryPort;
+  readonly summariser: SummariserPort;
+  readonly commit: CommitPort;
+  /** Undefined where the provider cannot count. */
+  readonly countTokens: CountTokens | undefined;
+  readonly events: CompactionEvents;
+}
+
+/** Cache marks of the system block take one of the four (section 10). */
+const MARKS_FOR_MESSAGES = 3;
+
+const encoder = new TextEncoder();
+const bytesOf = (message: ViewMessage): number => encoder.encode(message.content).byteLength;
+
+/** Measures views of one request: everything but the messages stays. */
+const measurer = (options: CompactionOptions, request: ModelRequest) => {
+  const fixed = estimateRequest({ ...request, messages: [] }).tokens;
+  return (view: ViewState): Measure => {
+    const messages = options.render(options.rows, view);
+    return {
+      messages,
+      tokens: fixed + messages.reduce((sum, message) => sum + options.messageTokens(message), 0),
+      bytes: messages.reduce((sum, message) => sum + bytesOf(message), 0),
+      mediaItems: messages.reduce((sum, message) => sum + mediaItems(message.content), 0),
+    };
+  };
+};
+
+/** What has to be done before this request is sent. */
+type Need =
+  | { readonly kind: "none"; readonly projected: number }
+  | { readonly kind: "climb"; readonly reason: CompactionReason; readonly forced: ForcedCompaction | null };
+
+const needOf = async (
+  options: CompactionOptions,
+  run: RunContext,
+  request: ModelRequest,
+  size: Measure,
+): Promise<Need> => {
+  const { live, budgets } = options;
+  const { forced } = run.state.private;
+  if (forced !== null) return { kind: "climb", reason: forced.reason, forced };
+  const projection = project(live.calibration, {
+    model: request.model,
+    revision: live.view.revision,
+    estimate: size.tokens,
+  });
+  const facts = { projection, budgets, bytes: size.bytes, mediaItems: size.mediaItems, maxBytes: options.maxBytes };
+  const first = decideTrigger({ ...facts, canCount: options.countTokens !== undefined });
+  if (first.kind !== "close") {
+    return first.kind === "under"
+      ? { kind: "none", projected: projection.tokens }
+      : { kind: "climb", reason: "threshold", forced: null };
+  }
+  // Too near to call: the provider's count decides, and our own where it does not answer (E5).
+  const counted = await options.countTokens?.(request);
+  const last = decideTrigger({
+    ...facts,
+    canCount: false,
+    ...(counted === undefined ? {} : { projection: { tokens: counted, basis: "count" as const } }),
+  });
+  if (counted !== undefined) {
+    const read = { model: request.model, revision: live.view.revision, estimate: size.tokens, reading: counted };
+    live.calibration = observe(live.calibration, read);
+  }
+  return last.kind === "under"
+    ? { kind: "none", projected: counted ?? projection.tokens }
+    : { kind: "climb", reason: "threshold", forced: null };
+};
+
+/** The provider's tokens per token of ours: by what it said of this very request, else by what was learned. */
+const scaleOf = (live: LiveView, request: ModelRequest, size: Measure, forced: ForcedCompaction | null): number => {
+  if (forced?.statedSize !== undefined) return forced.statedSize / Math.max(1, size.tokens);
+  const { tokens } = project(live.calibration, {
+    model: request.model,
+    revision: live.view.revision,
+    estimate: size.tokens,
+  });
+  return tokens / Math.max(1, size.tokens);
+};
+
+/** A proven overflow without a stated limit says that our numbers are off: the next attempt stays this far below them. */
+const AFTER_OVERFLOW = 0.85;
+
+/** Climbs the ladder for a request that is too large, or because somebody asked. */
+export const compactNow = async (
+  options: CompactionOptions,
+  run: RunContext,
+  request: ModelRequest,
+  need: Extract<Need, { kind: "climb" }>,
+): Promise<LadderOutcome> => {
+  const { live, budgets, history, summariser, commit } = options;
+  const measure = measurer(options, request);
+  const size = measure(live.view);
+  const { reason, forced } = need;
+  options.events.compacting({ reason, tokens: size.tokens, messages: size.messages.length });
+  const scale = scaleOf(live, request, size, forced);
+  const proven = reason === "overflow" || reason === "truncate";
+  const limit = Math.min(budgets.hardLimitTokens, forced?.statedLimit ?? Number.POSITIVE_INFINITY);
+  const hard =
+    (proven && forced?.statedSize === undefined ? AFTER_OVERFLOW * Math.min(limit, size.tokens * scale) : limit) /
+    scale;
+  const ports: LadderPorts = { history, summariser, commit };
+  const outcome = await climb({
+    rows: options.rows,
+    view: live.view,
+    guards: live.guards,
+    reason,
+    focus: forced?.focus ?? null,
+    budgets,
+    triggerTokens: Math.min(budgets.triggerTokens / scale, hard),
+    hardLimitTokens: hard,
+    maxBytes: options.maxBytes,
+    reading: live.reading,
+    thinkingBound: options.thinkingBound,
+    minTailUserMessages: options.minTailUserMessages,
+    maxMarks: MARKS_FOR_MESSAGES,
+    measure,
+    estimateTokens: options.estimateTokens,
+    rowTokens: (row, view) =>
+      options
+        .render([row], { ...view, generation: null, hidden: [] })
+        .reduce((sum, message) => sum + options.messageTokens(message), 0),
+    attemptId: options.newAttemptId(),
+    nextGeneration: live.nextGeneration,
+    ports,
+  });
+  run.state.private.forced = null;
+  settle(options, outcome, reason);
+  return outcome;
+};
+
+/** Takes over what the climb committed, and tells of it. */
+const settle = (options: CompactionOptions, outcome: LadderOutcome, reason: CompactionReason): void => {
+  const { live, events } = options;
+  switch (outcome.kind) {
+    case "changed": {
+      live.view = outcome.view;
+      live.guards = outcome.guards;
+      live.calibration = afterRevision(live.calibration, {
+        revision: outcome.view.revision,
+        before: outcome.tokensBefore,
+        after: outcome.tokensAfter,
+      });
+      if (outcome.compaction !== null) {
+        live.compactions++;
+        live.nextGeneration = outcome.compaction.generation.number + 1;
+      }
+      events.compacted({ ...outcome, reason });
+      return;
+    }
+    case "unchanged":
+      live.guards = outcome.guards;
+      events.refused({ reason, why: outcome.why });
+      return;
+    case "cannot_fit":
+      live.guards = outcome.guards;
+      return;
+    case "late":
+      return;
+    default:
+      outcome satisfies never;
+  }
+};
+
+/**
+ * Records what differs from the last view before anything is sent: memory or the like that was read anew (V8), and rows that were too many
+ * to load (V7). A change that is named, never a silent one.
+ */
+const recordInputs = async (options: CompactionOptions, run: RunContext): Promise<void> => {
+  const { live } = options;
+  const volatile = await volatileHash(run.state.private.volatile);
+  const unloaded = rangesText(live.view.hidden) !== rangesText(live.stored.hidden);
+  if (volatile === live.view.volatileHash && !unloaded) return;
+  const view: ViewState = {
+    ...live.view,
+    revision: live.stored.revision + 1,
+    volatileHash: volatile,
+    // Both stand before every message, and thinking may be bound to what stands before it (V5).
+    thinkingFloor: floorAfter({ rows: options.rows, view: live.view, thinkingBound: options.thinkingBound }),
+  };
+  const reason = unloaded ? "unloaded" : "volatile";
+  const sizes = { before: 0, after: 0 };
+  if (!(await options.commit.commit({ view, reason, compaction: null, guards: live.guards, sizes })))
+    throw new CommitWasLate();
+  live.calibration = afterRevision(live.calibration, { revision: view.revision, ...sizes });
+  live.view = view;
+};
+
+/**
+ * Leaves all thinking out that is in the log by now, and records it: the provider did not take it back (V5).
+ * @throws CommitWasLate
+ */
+export const dropThinking = async (options: CompactionOptions): Promise<void> => {
+  const { live } = options;
+  const thinkingFloor = seq((options.rows.at(-1)?.seq ?? 0) + 1);
+  const view: ViewState = { ...live.view, revision: live.stored.revision + 1, thinkingFloor };
+  const change = { view, reason: "thinking", compaction: null, guards: live.guards, sizes: { before: 1, after: 0 } };
+  if (!(await options.commit.commit(change))) throw new CommitWasLate();
+  live.calibration = afterRevision(live.calibration, { revision: view.revision, ...change.sizes });
+  live.view = view;
+};
+
+const compactTool = (run: RunContext) =>
+  defineTool({
+    name: "compact_conversation",
+    description:
+      "Replaces earlier parts of this conversation by a summary before your next step. Use it when you have finished a piece of work and its details are no longer needed. Nothing is lost: the full text stays readable in the history file.",
+    input: z.strictObject({
+      focus: z.string().max(2_000).optional().describe("What the summary should keep in most detail."),
+    }),
+    idempotent: true,
+    parallel: false,
+    run: async ({ focus }) => {
+      run.state.private.forced = { reason: "tool", focus };
+      return { content: "The conversation will be compacted before your next step." };
+    },
+  });
+
+/** See the module's comment. Its place in the stack is documented and pinned by a test. */
+export const compaction = (options: CompactionOptions): Middleware => ({
+  name: "Compaction",
+  assemble: (draft, run) => {
+    draft.tools.push(compactTool(run));
+  },
+  wrapModelCall: async (request, next, run) => {
+    const { live } = options;
+    await recordInputs(options, run);
+    const measure = measurer(options, request);
+    let size = measure(live.view);
+    const need = await needOf(options, run, request, size);
+    let projected = need.kind === "none" ? need.projected : size.tokens;
+    if (need.kind === "climb") {
+      const outcome = await compactNow(options, run, request, need);
+      if (outcome.kind === "late") throw new CommitWasLate();
+      if (outcome.kind === "cannot_fit") throw new ContextCannotFit(outcome.what);
+      size = measure(live.view);
+      projected = size.tokens;
+    }
+    checkView(options, size.messages);
+    run.state.private.estimate = size.tokens;
+    options.events.usage({ estimate: size.tokens, projected, window: options.budgets.windowTokens });
+    const response = await next({ ...request, messages: size.messages });
+    const reading = promptTokens(response.usage);
+    live.reading = reading;
+    live.calibration = observe(live.calibration, {
+      model: request.model,
+      revision: live.view.revision,
+      estimate: size.tokens,
+      reading,
+    });
+    live.guards = afterReading(live.guards, {
+      generation: live.view.generation?.number ?? 0,
+      reading,
+      triggerTokens: options.budgets.triggerTokens,
+    });
+    return response;
+  },
+});
+
+/** The un-compacted path is validated too (C7). What a provider might still take is sent: the log is what it is, and it may know better. */
+const checkView = (options: CompactionOptions, messages: readonly ViewMessage[]): void => {
+  const problems = validateMessages(messages, {
+    maxMarks: MARKS_FOR_MESSAGES,
+    pauseTurn: messages.at(-1)?.role === "assistant",
+  });
+  if (problems.length > 0) options.events.invalid(problems.map(problemWords));
+};

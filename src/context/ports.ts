@@ -1,0 +1,78 @@
+/** What compaction needs from outside the room, wired in `turns/`. Everything else in `context/` takes values and returns values. */
+import type { LogRow, ModelRequest, Usage } from "../protocol/messages.ts";
+import type { GuardState } from "./guards.ts";
+import type { CompactionReason, SummaryFailure } from "./reasons.ts";
+import type { Generation, HistoryPointer, SeqRange, ViewState } from "./view-state.ts";
+
+export type { CompactionReason, SummaryFailure };
+
+/** The history file of a session (M1). */
+export interface HistoryPort {
+  /**
+   * Writes one section, its key the range of seqs, and reads it back by size and hash.
+   * @throws whatever the backend fails with; nothing is referenced then
+   */
+  append(
+    range: SeqRange,
+    rows: readonly LogRow[],
+  ): Promise<{ readonly pointer: HistoryPointer; readonly sizeBytes: number; readonly sha256: string }>;
+}
+
+export interface SummaryCall {
+  readonly system: string;
+  readonly prompt: string;
+  /** Most tokens of the summary. */
+  readonly maxTokens: number;
+}
+
+export interface SummaryAnswer {
+  readonly text: string;
+  readonly stopReason: string;
+  readonly usage: Usage;
+  readonly model: string;
+}
+
+/** A call to the summariser's model: its own span, its own usage row (S7). */
+export interface SummariserPort {
+  readonly model: string;
+  /** The window of that model, in tokens. */
+  readonly windowTokens: number;
+  /** @throws ModelError-like errors, read through `failureOf` */
+  call(call: SummaryCall): Promise<SummaryAnswer>;
+  /** The class of an error of `call`. */
+  failureOf(error: unknown): SummaryFailure;
+}
+
+/** What is known of a committed compaction beside what the view needs: the receipt. */
+export interface Receipt {
+  readonly attemptId: string;
+  readonly reason: CompactionReason;
+  readonly tokensBefore: number;
+  readonly tokensAfter: number;
+  readonly evicted: number;
+  readonly model: string | null;
+  readonly usage: Usage | null;
+  readonly promptVersion: number;
+  readonly historySizeBytes: number | null;
+  readonly historySha256: string | null;
+}
+
+export interface RevisionChange {
+  readonly view: ViewState;
+  readonly reason: string;
+  /** The new generation, where the revision is one. */
+  readonly compaction: { readonly generation: Generation; readonly receipt: Receipt } | null;
+  readonly guards: GuardState;
+  /** Of the whole request, in tokens, by our estimate. */
+  readonly sizes: { readonly before: number; readonly after: number };
+}
+
+export interface CommitPort {
+  /** Stores a revision, conditional on the lease and on the revision it follows (M2). @returns false when the worker is late: nothing was stored */
+  commit(change: RevisionChange): Promise<boolean>;
+  /** Stores what a failure leaves behind (G1): one place for all of them. */
+  recordFailure(failure: SummaryFailure, guards: GuardState, cooldownSeconds: number): Promise<void>;
+}
+
+/** The provider's own count, where it has one (E5). Undefined on error or after 2 s. */
+export type CountTokens = (request: ModelRequest) => Promise<number | undefined>;

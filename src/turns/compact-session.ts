@@ -1,0 +1,69 @@
+/** A compaction that was asked for from outside (`POST /compact`, G9): a run of its own that makes no turn. */
+import { assembleRequest } from "../agent/loop.ts";
+import { compactNow } from "../context/compact.ts";
+import type { LadderOutcome } from "../context/ladder.ts";
+import { seq } from "../protocol/ids.ts";
+import type { LoadedSession } from "../store/begin.ts";
+import { LeaseLost } from "../store/errors.ts";
+import { finishMaintenance } from "../store/maintenance.ts";
+import { turnAttributes } from "../telemetry/genai.ts";
+import type { Span } from "../telemetry/tracer.ts";
+import type { Deps } from "./deps.ts";
+import { runErrorOf } from "./failure.ts";
+import { prepareRun, recover } from "./run.ts";
+
+export interface CompactSession {
+  readonly session: LoadedSession;
+  /** What the summary should keep in most detail; null for nothing in particular. */
+  readonly focus: string | null;
+  /** ms since the epoch. */
+  readonly startedMs: number;
+}
+
+const compactInSpan = async (deps: Deps, request: CompactSession, span: Span): Promise<LadderOutcome> => {
+  const { session, focus, startedMs } = request;
+  const prepared = prepareRun(deps, { session, startedMs, sink: () => undefined }, span);
+  const { turn, journal, live, compaction, ending } = prepared;
+  const timeUp = setTimeout(() => ending.abort(), deps.config.turnTimeoutMs);
+  let outcome: LadderOutcome | undefined;
+  let failure: unknown;
+  try {
+    turn.rows.push(...(await recover(journal, session)));
+    for (const middleware of turn.stack) await middleware.beforeTurn?.(turn.run);
+    const { request: next } = await assembleRequest(turn);
+    outcome = await compactNow(compaction, turn.run, next, {
+      kind: "climb",
+      reason: "manual",
+      forced: { reason: "manual", focus: focus ?? undefined },
+    });
+  } catch (error) {
+    failure = error;
+  } finally {
+    clearTimeout(timeUp);
+  }
+  const taken = journal.take();
+  await finishMaintenance(deps.db, session, {
+    error: failure === undefined ? null : runErrorOf(failure),
+    base: seq(session.nextSeq),
+    totals: journal.totals(),
+    compactions: live.compactions,
+    dbRoundTrips: deps.db.roundTrips.counted + 1,
+    overheadMs: Math.round(prepared.overheadMs()),
+    record: taken.record,
+  });
+  taken.publish();
+  if (outcome === undefined) throw failure;
+  if (outcome.kind === "late") throw new LeaseLost();
+  return outcome;
+};
+
+/**
+ * Compacts a session that a maintenance run holds, by the same rules and steps as before a model call, and releases it.
+ * @throws ModelError and the like never: a summary that fails is an outcome. LeaseLost, StoreUnavailable
+ */
+export const compactSession = (deps: Deps, request: CompactSession): Promise<LadderOutcome> => {
+  const { sessionId, lease } = request.session;
+  return deps.tracer.span("compact", { attributes: turnAttributes(sessionId, lease.holder) }, (span) =>
+    compactInSpan(deps, request, span),
+  );
+};

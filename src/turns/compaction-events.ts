@@ -1,0 +1,74 @@
+/** What is told of a compaction: to the caller's stream, to the trace, and one line to the log. None of it holds content. */
+import type { CompactionEvents } from "../context/compact.ts";
+import type { RunContext } from "../protocol/middleware.ts";
+import { genai, hango } from "../telemetry/genai.ts";
+import type { Log } from "../telemetry/log.ts";
+import type { RunJournal } from "./journal.ts";
+
+export interface CompactionEventsOptions {
+  readonly journal: Pick<RunJournal, "tell" | "note">;
+  readonly run: RunContext;
+  readonly log: Log;
+}
+
+export const compactionEvents = ({ journal, run, log }: CompactionEventsOptions): CompactionEvents => ({
+  compacting: (facts) => journal.tell("context.compacting", facts),
+  compacted: ({ reason, tokensBefore, tokensAfter, compaction, steps, view }) => {
+    const generation = compaction?.generation.number ?? null;
+    const evicted = compaction?.receipt.evicted ?? 0;
+    const history = compaction?.generation.history;
+    const path = history?.kind === "file" ? history.path : null;
+    journal.note("context.compacted", {
+      reason,
+      steps,
+      generation,
+      revision: view.revision,
+      tokens_before: tokensBefore,
+      tokens_after: tokensAfter,
+      evicted,
+      path,
+    });
+    run.state.private.compacted = true;
+    run.span.addEvent(genai.compacted, {
+      [hango.tokensBefore]: tokensBefore,
+      [hango.tokensAfter]: tokensAfter,
+      [hango.messagesEvicted]: evicted,
+      [hango.compactionReason]: reason,
+      [hango.compactionOutcome]: "committed",
+      [hango.compactionGeneration]: generation ?? undefined,
+      [hango.fsPath]: path ?? undefined,
+    });
+    log.info("the context was compacted", {
+      session_id: run.sessionId,
+      reason,
+      steps: steps.join("+"),
+      generation,
+      tokens_before: tokensBefore,
+      tokens_after: tokensAfter,
+      evicted,
+      path,
+    });
+  },
+  refused: ({ reason, why }) => {
+    log.info("the context was not compacted", {
+      session_id: run.sessionId,
+      reason,
+      why: why.kind,
+      ...(why.kind === "guard" ? { guard: why.guard } : {}),
+      ...(why.kind === "failed" ? { failure: why.failure, cooldown_s: why.cooldownSeconds } : {}),
+    });
+  },
+  usage: ({ estimate, projected, window }) =>
+    journal.tell("context.usage", {
+      estimate,
+      projected,
+      window,
+      share: Math.round((projected / window) * 1000) / 1000,
+    }),
+  invalid: (problems) => {
+    log.error("the view breaks a rule of the provider", {
+      session_id: run.sessionId,
+      problems: problems.slice(0, 5).join("; "),
+    });
+  },
+});

@@ -1,0 +1,199 @@
+/** The compaction of a run: its rules from `context/`, wired to the store, the history file, the provider and the event stream. */
+import { parseCalibration } from "../context/calibration.ts";
+import type { CompactionOptions, LiveView } from "../context/compact.ts";
+import { defaultEstimator, estimateRow } from "../context/estimate-request.ts";
+import { atTurnStart, type GuardState, NO_GUARDS } from "../context/guards.ts";
+import type { CommitPort, RevisionChange } from "../context/ports.ts";
+import { budgets } from "../context/trigger.ts";
+import { createRenderer } from "../context/view.ts";
+import { EMPTY_VIEW, rangesText, union } from "../context/view-state.ts";
+import type { FileSystem } from "../files/filesystem.ts";
+import { costUsd } from "../models/prices.ts";
+import { type ModelProfile, profileFor } from "../models/profiles.ts";
+import type { Provider } from "../models/provider.ts";
+import type { LogRow, ViewMessage } from "../protocol/messages.ts";
+import type { RunContext } from "../protocol/middleware.ts";
+import type { LoadedSession } from "../store/begin.ts";
+import { timesBetween } from "../store/log-range.ts";
+import { commitRevision, recordSummaryFailure } from "../store/revisions.ts";
+import type { StepRecord } from "../store/statements.ts";
+import { compactionEvents } from "./compaction-events.ts";
+import type { Deps } from "./deps.ts";
+import { historyPort } from "./history-port.ts";
+import type { RunJournal } from "./journal.ts";
+import type { SessionSettings } from "./settings.ts";
+import { storedViewOf, viewStateOf } from "./stored-view.ts";
+import { summariserPort } from "./summariser-port.ts";
+
+/** Longest wait for the provider's own count (E5). */
+const COUNT_TIMEOUT_MS = 2_000;
+
+/** The profile of a session's model: the session's own word first, then the configuration's, the provider's, the table's (E7). */
+export const sessionProfile = (
+  deps: Pick<Deps, "config">,
+  session: LoadedSession,
+  settings: SessionSettings,
+): ModelProfile => {
+  const { modelProfiles } = deps.config;
+  const own = settings.context.max_input_tokens;
+  const limits =
+    own !== undefined
+      ? { maxInputTokens: own }
+      : (modelProfiles.get(session.model) ?? providersWord(session.modelLimits));
+  return profileFor(session.model, limits === undefined ? modelProfiles : new Map([[session.model, limits]]));
+};
+
+const providersWord = (limits: LoadedSession["modelLimits"]) =>
+  limits === null
+    ? undefined
+    : {
+        maxInputTokens: limits.maxInputTokens,
+        ...(limits.maxOutputTokens === null ? {} : { maxOutputTokens: limits.maxOutputTokens }),
+      };
+
+/**
+ * Where the view stands when a run begins. Rows that were not loaded are hidden until they are compacted (V7): that is a change of the
+ * view like any other, and recorded with the next revision.
+ */
+export const liveViewOf = (session: LoadedSession, clipTokens: number): LiveView => {
+  const stored = viewStateOf(session, clipTokens);
+  return {
+    view: { ...stored, hidden: union(stored.hidden, session.unloaded) },
+    stored: stored.revision === 0 ? { ...EMPTY_VIEW, clipTokens } : stored,
+    calibration: parseCalibration(session.calibration),
+    guards: atTurnStart(
+      { ...NO_GUARDS, ...(session.guards.state as Partial<GuardState>) },
+      session.guards.cooldownActive,
+    ),
+    reading: null,
+    compactions: 0,
+    nextGeneration: session.nextGeneration,
+  };
+};
+
+export interface CompactionWiring {
+  readonly deps: Deps;
+  readonly session: LoadedSession;
+  readonly settings: SessionSettings;
+  readonly profile: ModelProfile;
+  readonly maxTokens: number;
+  readonly rows: readonly LogRow[];
+  readonly live: LiveView;
+  readonly journal: RunJournal;
+  readonly provider: Provider;
+  readonly files: FileSystem;
+  readonly run: RunContext;
+  readonly deadlineMs: number;
+  readonly onProviderTime: (durationMs: number) => void;
+}
+
+const sha256 = async (text: string): Promise<string> => {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+};
+
+const commitPort = ({ deps, session, live, journal }: CompactionWiring, summariser: ModelProfile): CommitPort => {
+  const record = (
+    change: Pick<RevisionChange, "guards">,
+    thinkingFloor: number,
+  ): { record: StepRecord; publish: () => void } => {
+    const taken = journal.take();
+    return { ...taken, record: { ...taken.record, guardState: change.guards, thinkingFloor, forceTaken: true } };
+  };
+  return {
+    commit: async (change) => {
+      const { view, reason, compaction } = change;
+      const taken = record(change, view.thinkingFloor);
+      const stored = await commitRevision(deps.db, session, {
+        attemptId: compaction?.receipt.attemptId ?? deps.newId("cmp"),
+        base: { revision: live.stored.revision, generation: live.stored.generation?.number ?? 0 },
+        view: storedViewOf(view),
+        reason,
+        compaction:
+          compaction === null
+            ? null
+            : {
+                ...compaction.receipt,
+                coveredHash: await sha256(rangesText(compaction.generation.covered)),
+                costUsd:
+                  compaction.receipt.usage === null ? null : costUsd(summariser.prices, compaction.receipt.usage),
+              },
+        clearsCooldown: compaction !== null,
+        record: taken.record,
+      });
+      if (!stored) return false;
+      live.stored = view;
+      taken.publish();
+      return true;
+    },
+    recordFailure: async (failure, guards, cooldownSeconds) => {
+      const taken = record({ guards }, live.view.thinkingFloor);
+      await recordSummaryFailure(deps.db, session, {
+        reason: failure,
+        cooldownSeconds: cooldownSeconds === 0 ? null : cooldownSeconds,
+        record: taken.record,
+      });
+      taken.publish();
+    },
+  };
+};
+
+/** Everything that compaction needs for this run. */
+export const compactionOptions = (wiring: CompactionWiring): CompactionOptions => {
+  const { deps, session, settings, profile, live, provider, run, journal } = wiring;
+  const { config } = deps;
+  const { context } = settings;
+  const summariserModel = context.summarizer_model ?? config.context.summarizerModel ?? session.model;
+  const summariser = summariserModel === session.model ? profile : profileFor(summariserModel, config.modelProfiles);
+  const scale = defaultEstimator.scale(session.model);
+  const known = new WeakMap<ViewMessage, number>();
+  return {
+    live,
+    rows: wiring.rows,
+    render: createRenderer({ sessionId: session.sessionId, estimateTokens: defaultEstimator.text }),
+    budgets: budgets(profile, {
+      triggerFrac: context.trigger_frac ?? config.context.triggerFrac,
+      keepFrac: context.keep_frac ?? config.context.keepFrac,
+      maxTokens: wiring.maxTokens,
+    }),
+    maxBytes: config.requestMaxBytes,
+    thinkingBound: profile.thinkingBound,
+    minTailUserMessages: context.min_tail_user_messages ?? 1,
+    estimateTokens: defaultEstimator.text,
+    messageTokens: (message) => {
+      const cached = known.get(message);
+      if (cached !== undefined) return cached;
+      const tokens = Math.ceil(scale * estimateRow(message.content));
+      known.set(message, tokens);
+      return tokens;
+    },
+    newAttemptId: () => deps.newId("cmp"),
+    history: historyPort({
+      files: wiring.files,
+      sessionId: session.sessionId,
+      loadTimes: ({ from, to }) => timesBetween(deps.db, session.sessionId, from, to),
+    }),
+    summariser: summariserPort({
+      provider,
+      model: summariserModel,
+      profile: summariser,
+      tracer: deps.tracer,
+      span: run.span,
+      signal: run.signal,
+      now: deps.now,
+      deadlineMs: wiring.deadlineMs,
+      addApart: journal.addApart,
+      onProviderTime: wiring.onProviderTime,
+      heartbeat: journal.heartbeat,
+    }),
+    commit: commitPort(wiring, summariser),
+    countTokens: provider.capabilities.tokenCounting
+      ? async (request) => {
+          const signal = AbortSignal.any([run.signal, AbortSignal.timeout(COUNT_TIMEOUT_MS)]);
+          const deadlineMs = Math.min(wiring.deadlineMs, deps.now() + COUNT_TIMEOUT_MS);
+          return provider.countTokens(request, { signal, deadlineMs }).catch(() => undefined);
+        }
+      : undefined,
+    events: compactionEvents({ journal, run, log: deps.log }),
+  };
+};

@@ -1,0 +1,82 @@
+/** The summariser's call, as compaction sees it (S7): its own span, its own usage row, nothing of it in the caller's stream. */
+import type { SummariserPort, SummaryFailure } from "../context/ports.ts";
+import { type FailureKind, ModelError } from "../models/errors.ts";
+import type { ModelProfile } from "../models/profiles.ts";
+import type { Provider } from "../models/provider.ts";
+import type { ModelRequest } from "../protocol/messages.ts";
+import { chatAttributes, genai } from "../telemetry/genai.ts";
+import type { Span, Tracer } from "../telemetry/tracer.ts";
+import type { Tally } from "./tally.ts";
+
+/** Longest summary call, in ms, from its start (S7). Silence has the provider's own limit. */
+const CEILING_MS = 600_000;
+
+const FAILURES: Readonly<Record<FailureKind, SummaryFailure>> = {
+  context_overflow: "too_long",
+  too_large: "too_long",
+  rate_limited: "overloaded",
+  overloaded: "overloaded",
+  authentication: "authentication",
+  permission: "authentication",
+  quota: "quota",
+  not_found: "configuration",
+  invalid_request: "configuration",
+  invalid_thinking_signature: "configuration",
+  network: "network",
+  timeout: "timeout",
+  stream_cut: "malformed",
+  server: "transient",
+  aborted: "transient",
+};
+
+export interface SummariserOptions {
+  readonly provider: Provider;
+  readonly model: string;
+  readonly profile: ModelProfile;
+  readonly tracer: Tracer;
+  readonly span: Span;
+  readonly signal: AbortSignal;
+  readonly now: () => number;
+  /** The turn's deadline, ms since the epoch. */
+  readonly deadlineMs: number;
+  readonly addApart: Tally["addApart"];
+  readonly onProviderTime: (durationMs: number) => void;
+  readonly heartbeat: () => void;
+}
+
+export const summariserPort = (options: SummariserOptions): SummariserPort => ({
+  model: options.model,
+  windowTokens: options.profile.maxInputTokens,
+  failureOf: (error) => (error instanceof ModelError ? FAILURES[error.kind] : "transient"),
+  call: ({ system, prompt, maxTokens }) => {
+    const { provider, model, profile, tracer, span, now } = options;
+    const request: ModelRequest = {
+      model,
+      maxTokens: Math.min(maxTokens, profile.maxOutputTokens),
+      system: [{ text: system }],
+      tools: [],
+      messages: [{ role: "user", content: JSON.stringify([{ type: "text", text: prompt }]), media: [] }],
+    };
+    const attributes = chatAttributes.request(provider.name, request, "summarize");
+    return tracer.span(
+      `${genai.operation.chat} ${model}`,
+      { kind: "client", parent: span, attributes },
+      async (chat) => {
+        const startedMs = now();
+        try {
+          const response = await provider.generate(request, {
+            signal: options.signal,
+            deadlineMs: Math.min(options.deadlineMs, startedMs + CEILING_MS),
+            onDelta: options.heartbeat,
+          });
+          chat.setAttributes(chatAttributes.response(response));
+          const { text, stopReason, usage } = response;
+          options.addApart({ purpose: "summarize", model: response.model, usage, prices: profile.prices });
+          return { text, stopReason, usage, model: response.model };
+        } finally {
+          options.onProviderTime(now() - startedMs);
+        }
+      },
+    );
+  },
+});
