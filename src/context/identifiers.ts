@@ -31,8 +31,8 @@ const EMAIL = /^[\w.+-]+@[\w-]+(?:\.[\w-]+)+$/;
 const DATE = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?)?$/;
 const VERSION = /^[v^~]?\d+\.\d+\.\d+(?:[-+.][\w.+-]+)?$|^v\d+(?:\.\d+)+$/;
 const LONG_NUMBER = /^\d{5,30}$/;
-const AMOUNT = /^[$€£¥]\d[\d.,]*$|^\d[\d.]*(?:%|[a-zA-Zµ]{1,4})$/;
-const NUMERAL = /^[$€£¥]?\d[\d.]*$/;
+const AMOUNT = /^[$€£¥]\d[\d.,]*$|^\d[\d.,]*(?:%|[a-zA-Zµ]{1,4})$/;
+const NUMERAL = /^[$€£¥]?\d[\d.,]*$/;
 const UNIT =
   /^(?:ms|s|sec|secs|seconds?|min|mins|minutes?|h|hours?|days?|weeks?|months?|years?|b|bytes?|[kmgt]i?b|[kmgt]bps|px|em|rem|pt|mm|cm|m|km|kg|g|lbs?|%|percent|usd|eur|gbp|tokens?|rows?|lines?|files?|users?|items?|req|rps|hz|[kmg]hz|w|kw|v|°c|°f)$/i;
 const ERROR_NAME = /^[A-Z]\w*(?:Error|Exception|Warning|Fault)$/;
@@ -92,7 +92,7 @@ const kindOf = (word: string): IdentifierKind | null => {
 
 const unitOf = (word: string): IdentifierKind | null => {
   if (/^[$€£¥]/.test(word)) return "number";
-  return UNIT.test(word.replace(/^[\d.]+/, "")) ? "number" : kindOfName(word);
+  return UNIT.test(word.replace(/^[\d.,]+/, "")) ? "number" : kindOfName(word);
 };
 
 interface Classified {

@@ -96,15 +96,18 @@ export const readRows = (rows: readonly LogRow[]): RowReading => {
   };
 
   const readCall = (at: Seq, { id, name, input }: Extract<RowPart, { kind: "call" }>): void => {
+    const list = todosOf(name, input, at);
+    todos = list ?? todos;
     eachText(input, (text, key) => {
-      if (!isSecretName(key)) find(redact(text).text, at, "input");
+      // The states of a todo list are words of ours and name nothing.
+      const isState = list !== null && key === "status";
+      if (!isState && !isSecretName(key)) find(redact(text).text, at, "input");
     });
     const touched = touchedBy(name, input);
     if (touched !== null) {
       const path = redact(touched.path).text;
       files.set(path, touchedAgain(files.get(path), { path, operation: touched.operation, lastSeq: at }));
     }
-    todos = todosOf(name, input, at) ?? todos;
     const question = askedBy(name, input);
     if (question !== null) asked.set(id, redact(question).text);
   };

@@ -54,8 +54,8 @@ const section = (heading: string, lines: readonly string[]): readonly string[] =
 
 interface UserSections {
   readonly texts: readonly string[];
-  /** Messages that are shown whole. */
-  readonly shown: ReadonlySet<Seq>;
+  /** The texts of messages that are shown whole. */
+  readonly shown: ReadonlyMap<Seq, string>;
 }
 
 const renderUsers = (sections: Sections, excludeSeq: Seq | null, budgetTokens: number): UserSections => {
@@ -77,7 +77,7 @@ const renderUsers = (sections: Sections, excludeSeq: Seq | null, budgetTokens: n
         ...(unnamed > 0 && openings.length > 0 ? [`- and ${unnamed} before them`] : []),
       ]),
     ],
-    shown: new Set(whole.map(({ seq }) => seq)),
+    shown: new Map(whole.map(({ seq, text }) => [seq, text])),
   };
 };
 
@@ -200,8 +200,9 @@ export const renderSections = (
     budgets.todoTokens,
   );
   const listed = new Set(files.map(({ path }) => path));
-  const isShown = ({ text, kind, seq }: IndexedIdentifier): boolean =>
-    listed.has(text) || (kind === "constraint" && (users.shown.has(seq) || seq === excludeSeq));
+  // What stands in a message that is shown whole, or in the pinned ask, is said there with its seq.
+  const isShown = ({ text, seq }: IndexedIdentifier): boolean =>
+    listed.has(text) || users.shown.get(seq)?.includes(text) === true || seq === excludeSeq;
   const told = [
     ...users.texts,
     ...section("Questions the agent asked, and the answers it was given", answers),

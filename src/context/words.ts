@@ -3,6 +3,7 @@
 const BACKSLASH = 0x5c;
 const SLASH = 0x2f;
 const COLON = 0x3a;
+const COMMA = 0x2c;
 
 /** Space, quotes, brackets and separators: no identifier holds them. */
 const ENDS = new Set([..." \t\n\r\f\v\"'`<>()[]{},;|"].map((character) => character.charCodeAt(0)));
@@ -52,6 +53,7 @@ export const eachWord = (text: string, visit: (word: string, plain: boolean) => 
       }
       continue;
     }
+    if (unit === COMMA && isThousands(text, at)) continue;
     if (unit < 0x80 ? isAsciiEnd(unit) : isOtherEnd(unit)) {
       end(at);
       continue;
@@ -81,3 +83,14 @@ const continuesPath = (before: number): boolean => before === SLASH || isUnspace
 /** Whether the word that began at `start` is a Windows path, of which a backslash is a part. */
 const isDrive = (text: string, start: number, at: number): boolean =>
   start >= 0 && at - start >= 2 && text.charCodeAt(start + 1) === COLON && text.charCodeAt(start + 2) === BACKSLASH;
+
+const isDigit = (unit: number): boolean => unit >= 0x30 && unit <= 0x39;
+
+/** Whether the comma at `at` divides the thousands of one number: three digits follow, and no fourth. */
+const isThousands = (text: string, at: number): boolean =>
+  isDigit(text.charCodeAt(at - 1)) &&
+  isDigit(text.charCodeAt(at + 1)) &&
+  isDigit(text.charCodeAt(at + 2)) &&
+  isDigit(text.charCodeAt(at + 3)) &&
+  !isDigit(text.charCodeAt(at + 4)) &&
+  !(isDigit(text.charCodeAt(at - 2)) && isDigit(text.charCodeAt(at - 3)) && isDigit(text.charCodeAt(at - 4)));
