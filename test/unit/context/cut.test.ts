@@ -61,9 +61,9 @@ describe("the raw boundary (C1)", () => {
     });
   });
 
-  it("does not keep one more row because 0.1 x 30 is a little over 3", () => {
-    const rows = log().chat(15).rows;
-    expect(decide(rows)).toMatchObject({ keepBudgetTokens: 30 });
+  it("does not keep one more row because 0.07 x 100 is a little over 7", () => {
+    const { rows } = log().chat(50);
+    expect(decide(rows, { keep: { kind: "fraction", frac: 0.07 } })).toMatchObject({ keepBudgetTokens: 70 });
   });
 
   it("moves forward until the rows fit a quarter of the window", () => {
@@ -81,9 +81,9 @@ describe("the raw boundary (C1)", () => {
 
   it("covers an ask that the base left out once its turn is over, and does not count it", () => {
     const ask = log().user("old ask").rows;
-    const later = log({ from: 21 }).loop(2).assistant("done").chat(8).rows;
+    const later = log({ from: 21 }).loop(2).assistant("done").chat(7).user("next").rows;
     const cut = decide([...ask, ...later], { base: baseOf(2, 20) });
-    expect(cut).toMatchObject({ covered: [{ from: 1, to: 37 }], keptAsk: null, keepBudgetTokens: 30 });
+    expect(cut).toMatchObject({ covered: [{ from: 1, to: 37 }], keptAsk: null, keepBudgetTokens: 20 });
   });
 });
 
