@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { problemOf, readers, unknownVariables, type VariableMeta, variable } from "./protocol/variables.ts";
 
-const { text, wholeNumber, truth, oneOf, url, headerList } = readers;
+const { text, wholeNumber, fraction, truth, oneOf, url, headerList } = readers;
 
 /** 32 MB, the Messages API's own limit for a request (V10). */
 const REQUEST_HARD_LIMIT_BYTES = 32_000_000;
@@ -157,6 +157,38 @@ export const variables = {
     },
     parseModelProfiles,
   ),
+  HANGO_SUMMARIZER_MODEL: variable.optional(
+    {
+      description: "Model that writes the summaries of compacted sessions; without it, the session's own.",
+      allowed: "a model name without white space",
+    },
+    text(/^\S+$/),
+  ),
+  HANGO_CONTEXT_TRIGGER_FRAC: variable.defaulted(
+    {
+      description: "Share of the model's window at which a session is compacted.",
+      ...fraction.words,
+      default: "0.85",
+    },
+    fraction,
+  ),
+  HANGO_CONTEXT_KEEP_FRAC: variable.defaulted(
+    {
+      description: "Share of the messages that a compaction keeps as they are, the newest ones.",
+      ...fraction.words,
+      default: "0.10",
+    },
+    fraction,
+  ),
+  HANGO_TOOL_ARG_MAX_TOKENS: variable.defaulted(
+    {
+      description:
+        "Longest text in the arguments and results of older tool calls, in tokens, once a session comes near its limit; the middle of longer ones is left out.",
+      ...wholeNumber.words(16, 1_000_000),
+      default: "500",
+    },
+    wholeNumber(16, 1_000_000),
+  ),
   HANGO_REQUEST_MAX_BYTES: variable.defaulted(
     {
       description:
@@ -294,6 +326,12 @@ export const parseConfig = (env: unknown) => {
     adminKey: v.HANGO_ADMIN_KEY,
     defaultModel: v.HANGO_DEFAULT_MODEL,
     modelProfiles: v.HANGO_MODEL_PROFILES ?? (new Map() as ModelProfiles),
+    context: {
+      summarizerModel: v.HANGO_SUMMARIZER_MODEL,
+      triggerFrac: v.HANGO_CONTEXT_TRIGGER_FRAC,
+      keepFrac: v.HANGO_CONTEXT_KEEP_FRAC,
+      toolArgMaxTokens: v.HANGO_TOOL_ARG_MAX_TOKENS,
+    },
     maxOutputTokens: v.HANGO_MAX_TOKENS,
     maxSteps: v.HANGO_MAX_STEPS,
     toolTimeoutMs: v.HANGO_TOOL_TIMEOUT_MS,

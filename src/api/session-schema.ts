@@ -3,6 +3,7 @@ import { z } from "@hono/zod-openapi";
 import type { SessionId, TenantId } from "../protocol/ids.ts";
 import type { NewSession, SessionChange, SessionRecord } from "../store/sessions.ts";
 import { canonicalJson } from "./canonical.ts";
+import { contextSettings } from "./context-settings.ts";
 import { sha256Hex } from "./secrets.ts";
 import { MAX_KEY_CHARS } from "./session-ref.ts";
 import { shownTools, toolSchema, toolsSchema } from "./session-tools.ts";
@@ -41,6 +42,7 @@ export const createSessionSchema = z
     max_steps: maxSteps.optional(),
     max_tokens: maxTokens.optional(),
     thinking: thinking.optional(),
+    context: contextSettings.optional(),
     metadata: z.record(metadataKey, metadataValue).refine(atMost, tooMany).optional(),
   })
   .openapi("CreateSession", { example: { key: "support-ticket-1", system: "You are a helpful assistant." } });
@@ -57,6 +59,10 @@ export const changeSessionSchema = z
     max_steps: maxSteps.nullable().optional(),
     max_tokens: maxTokens.nullable().optional(),
     thinking: thinking.nullable().optional(),
+    context: contextSettings
+      .nullable()
+      .optional()
+      .openapi({ description: "Replaces what was set; null takes it all back." }),
     metadata: z
       .record(metadataKey, metadataValue.nullable())
       .refine(atMost, tooMany)
@@ -82,6 +88,7 @@ export const sessionSchema = z
     max_steps: z.int().nullable(),
     max_tokens: z.int().nullable(),
     thinking: thinking.nullable(),
+    context: contextSettings.nullable(),
     metadata: z.record(z.string(), z.string()),
     status: z.enum(["idle", "running"]),
     usage: z.object({
@@ -112,6 +119,7 @@ export const showSession = (session: SessionRecord) => ({
   max_steps: session.settings.max_steps ?? null,
   max_tokens: session.settings.max_tokens ?? null,
   thinking: session.settings.thinking ?? null,
+  context: session.settings.context ?? null,
   metadata: session.metadata,
   status: session.running ? "running" : "idle",
   usage: {
@@ -130,6 +138,15 @@ export const showSession = (session: SessionRecord) => ({
 
 const present = (given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
   Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+
+/** What is kept in the `settings` column. */
+const settingsOf = ({
+  max_steps,
+  max_tokens,
+  thinking,
+  context,
+}: Pick<ChangeSession, "max_steps" | "max_tokens" | "thinking" | "context">) =>
+  present({ max_steps, max_tokens, thinking, context });
 
 /** What is compared when a key exists: everything that was asked for but the key itself. */
 export const settingsHash = ({ key: _, ...settings }: CreateSession): Promise<string> =>
@@ -150,7 +167,7 @@ export const newSessionOf = async (
   model: given.model ?? defaultModel,
   system: given.system ?? null,
   tools: given.tools ?? [],
-  settings: present({ max_steps: given.max_steps, max_tokens: given.max_tokens, thinking: given.thinking }),
+  settings: settingsOf(given),
   metadata: given.metadata ?? {},
   createdWith: await settingsHash(given),
 });
@@ -162,6 +179,6 @@ export const sessionChangeOf = (given: ChangeSession): SessionChange => ({
   ...(given.model === undefined ? {} : { model: given.model }),
   ...(given.system === undefined ? {} : { system: given.system }),
   ...(given.tools === undefined ? {} : { tools: given.tools }),
-  settings: present({ max_steps: given.max_steps, max_tokens: given.max_tokens, thinking: given.thinking }),
+  settings: settingsOf(given),
   metadata: given.metadata ?? {},
 });

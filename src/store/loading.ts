@@ -84,8 +84,8 @@ export const loadStatements = (runId: RunId, limits: LoadLimits | null): readonl
         lateral (select hango_load_from(h.session_id, wanted.seqs, least(h.open_batch_seq, r.input_seq, h.next_seq),
           ${maxTokens}, ${limits === null ? null : limits.maxBytes}::bigint) as first) load
       where r.id = ${runId}`,
-    sql`select ${sql.raw(LOG_COLUMNS)} from ${held}, unnest(current_setting(${ROWS_TO_LOAD}, true)::int8multirange) part,
-        lateral (select * from messages m where m.session_id = r.session_id and m.seq >= lower(part) and m.seq < upper(part)) m
+    sql`select ${sql.raw(LOG_COLUMNS)} from ${held},
+        lateral hango_rows(r.session_id, current_setting(${ROWS_TO_LOAD}, true)::int8multirange) m
       where r.id = ${runId} order by m.seq`,
   ];
 };

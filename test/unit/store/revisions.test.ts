@@ -3,6 +3,7 @@ import { newId, seq } from "../../../src/protocol/ids.ts";
 import { beginTurn, type LoadedSession, takeMaintenanceLease } from "../../../src/store/begin.ts";
 import { findCompaction, listCompactions, requestCompaction, voidCompaction } from "../../../src/store/compactions.ts";
 import type { Db } from "../../../src/store/db.ts";
+import { eraseSession } from "../../../src/store/erasures.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
 import { addInput } from "../../../src/store/inputs.ts";
@@ -431,6 +432,12 @@ describe("receipts", () => {
     await expect(database.sql(statement, [fixture.sessionId])).rejects.toThrow(`${table} is append-only`);
     await expect(database.sql(`truncate ${table}`)).rejects.toThrow(`${table} is append-only`);
   });
+});
+
+it("generations and revisions go with their session when it is erased", async () => {
+  await threeGenerations();
+  expect((await eraseSession(db, await tenant(), { id: fixture.sessionId })).kind).toBe("erased");
+  expect([await counted("compactions"), await counted("view_revisions"), await counted("messages")]).toEqual([0, 0, 0]);
 });
 
 describe("work between turns", () => {

@@ -45,6 +45,7 @@ describe("POST /v1/sessions", () => {
         max_steps: null,
         max_tokens: null,
         thinking: null,
+        context: null,
         metadata: {},
         status: "idle",
         usage: {
@@ -79,6 +80,14 @@ describe("POST /v1/sessions", () => {
       max_steps: 7,
       max_tokens: 2_000,
       thinking: { type: "adaptive" },
+      context: {
+        trigger_frac: 0.5,
+        keep_frac: 0.2,
+        tool_arg_max_tokens: 100,
+        summarizer_model: "claude-haiku-5-5",
+        max_input_tokens: 50_000,
+        min_tail_user_messages: 2,
+      },
       metadata: { team: "billing" },
     };
     const search = { type: "web_search_20260101", name: "web_search", max_uses: 3 };
@@ -130,6 +139,12 @@ describe("POST /v1/sessions", () => {
     ["too many steps", { max_steps: 101 }, "max_steps"],
     ["a model with a space", { model: "a b" }, "model"],
     ["a thinking budget", { thinking: { type: "enabled", budget_tokens: 1 } }, "thinking.type"],
+    ["a share of everything (E7)", { context: { trigger_frac: 1 } }, "context.trigger_frac"],
+    ["a share of nothing (E7)", { context: { keep_frac: 0 } }, "context.keep_frac"],
+    ["a truth for a share (E7)", { context: { keep_frac: true } }, "context.keep_frac"],
+    ["half a token (E7)", { context: { tool_arg_max_tokens: 100.5 } }, "context.tool_arg_max_tokens"],
+    ["a truth for a window (E7)", { context: { max_input_tokens: true } }, "context.max_input_tokens"],
+    ["a context setting that is none", { context: { trigger: 0.5 } }, "context.trigger"],
     ["metadata that is no text", { metadata: { a: 1 } }, "metadata.a"],
     [
       "too much metadata",
@@ -375,6 +390,7 @@ describe("PATCH /v1/sessions/{id}", () => {
       tools: [httpTool],
       max_steps: null,
       thinking: { type: "disabled" },
+      context: { keep_frac: 0.3 },
       metadata: { drop: null, add: "3" },
     });
     expect([status, changed]).toEqual([
@@ -388,6 +404,7 @@ describe("PATCH /v1/sessions/{id}", () => {
         max_steps: null,
         max_tokens: 100,
         thinking: { type: "disabled" },
+        context: { keep_frac: 0.3 },
         metadata: { keep: "1", add: "3" },
         status: "running",
         updated_at: expect.any(String),
