@@ -121,15 +121,13 @@ const stepOf = (options: RandomLogOptions): fc.Arbitrary<Step> => {
 const endingOf = (options: RandomLogOptions): fc.Arbitrary<Ending> => {
   const none = fc.constant<Ending>({ kind: "none" });
   if (options.inFlight === false) return none;
-  const inFlight = fc
-    .integer({ min: 1, max: 5 })
-    .chain((calls) =>
-      fc.record({
-        kind: fc.constant("in_flight" as const),
-        calls: fc.constant(calls),
-        answered: fc.integer({ min: 0, max: calls - 1 }),
-      }),
-    );
+  const inFlight = fc.integer({ min: 1, max: 5 }).chain((calls) =>
+    fc.record({
+      kind: fc.constant("in_flight" as const),
+      calls: fc.constant(calls),
+      answered: fc.integer({ min: 0, max: calls - 1 }),
+    }),
+  );
   return fc.oneof({ weight: 3, arbitrary: none }, { weight: 2, arbitrary: inFlight });
 };
 
