@@ -51,6 +51,8 @@ export interface TurnView {
   messages(): readonly ViewMessage[];
   /** Leaves all thinking out that is in the log by now, from here on, and records it (V5). */
   dropThinking(): Promise<void>;
+  /** False where nothing but background would be sent (R1). */
+  drivesCall(): boolean;
 }
 
 interface Assembled {
@@ -214,6 +216,11 @@ export const runLoop = async (turn: Turn): Promise<number> => {
   let lastText = "";
   for (let ended = false; !ended; ) {
     turn.run.signal.throwIfAborted();
+    if (!turn.view.drivesCall()) {
+      const end = { stopReason: "nothing_to_answer", answer: null, counted: null, outputText: lastText } as const;
+      ended = (await turn.journal.finish(end)).finished;
+      continue;
+    }
     if (steps >= turn.settings.maxSteps) {
       // Input that arrives at the very end is in the log for the next turn: this one has no steps left.
       do

@@ -9,22 +9,14 @@ import { promptTokens } from "../protocol/messages.ts";
 import type { ForcedCompaction, Middleware, RunContext } from "../protocol/middleware.ts";
 import { defineTool } from "../protocol/tool.ts";
 import { afterRevision, type Calibration, observe, project } from "./calibration.ts";
-import { estimateRequest, mediaItems } from "./estimate-request.ts";
+import { estimateRequest } from "./estimate-request.ts";
 import { afterReading, type GuardState } from "./guards.ts";
-import {
-  type Climbed,
-  climb,
-  floorAfter,
-  type LadderOutcome,
-  type LadderPorts,
-  type Measure,
-  type Why,
-} from "./ladder.ts";
+import { type Climbed, climb, floorAfter, type LadderOutcome, type LadderPorts, type Why } from "./ladder.ts";
 import type { CommitPort, CompactionReason, CountTokens, HistoryPort, SummariserPort } from "./ports.ts";
 import { problemWords } from "./problems.ts";
 import { type Budgets, decideTrigger } from "./trigger.ts";
 import { validateMessages } from "./validator.ts";
-import type { RenderView } from "./view.ts";
+import type { Renderer, SizedView } from "./view.ts";
 import { rangesText, type ViewState } from "./view-state.ts";
 import { volatileHash } from "./volatile.ts";
 
@@ -68,14 +60,12 @@ export interface CompactionEvents {
 export interface CompactionOptions {
   readonly live: LiveView;
   readonly rows: readonly LogRow[];
-  readonly render: RenderView;
+  readonly renderer: Renderer;
   readonly budgets: Budgets;
   readonly maxBytes: number;
   readonly thinkingBound: boolean;
   readonly minTailUserMessages: number;
   readonly estimateTokens: (text: string) => number;
-  /** Tokens of a message's content, cached by the caller where it can. */
-  readonly messageTokens: (message: ViewMessage) => number;
   readonly newAttemptId: () => string;
   readonly history: HistoryPort;
   readonly summariser: SummariserPort;
@@ -88,20 +78,12 @@ export interface CompactionOptions {
 /** Cache marks of the system block take one of the four (section 10). */
 const MARKS_FOR_MESSAGES = 3;
 
-const encoder = new TextEncoder();
-const bytesOf = (message: ViewMessage): number => encoder.encode(message.content).byteLength;
-
-/** Measures views of one request: everything but the messages stays. */
+/** SizedViews views of one request: everything but the messages stays. */
 const measurer = (options: CompactionOptions, request: ModelRequest) => {
   const fixed = estimateRequest({ ...request, messages: [] }).tokens;
-  return (view: ViewState): Measure => {
-    const messages = options.render(options.rows, view);
-    return {
-      messages,
-      tokens: fixed + messages.reduce((sum, message) => sum + options.messageTokens(message), 0),
-      bytes: messages.reduce((sum, message) => sum + bytesOf(message), 0),
-      mediaItems: messages.reduce((sum, message) => sum + mediaItems(message.content), 0),
-    };
+  return (view: ViewState): SizedView => {
+    const size = options.renderer.measure(options.rows, view);
+    return { ...size, tokens: fixed + size.tokens };
   };
 };
 
@@ -114,7 +96,7 @@ const needOf = async (
   options: CompactionOptions,
   run: RunContext,
   request: ModelRequest,
-  size: Measure,
+  size: SizedView,
 ): Promise<Need> => {
   const { live, budgets } = options;
   const { forced } = run.state.private;
@@ -148,7 +130,7 @@ const needOf = async (
 };
 
 /** The provider's tokens per token of ours: by what it said of this very request, else by what was learned. */
-const scaleOf = (live: LiveView, request: ModelRequest, size: Measure, forced: ForcedCompaction | null): number => {
+const scaleOf = (live: LiveView, request: ModelRequest, size: SizedView, forced: ForcedCompaction | null): number => {
   if (forced?.statedSize !== undefined) return forced.statedSize / Math.max(1, size.tokens);
   const { tokens } = project(live.calibration, {
     model: request.model,
@@ -196,10 +178,7 @@ export const compactNow = async (
     maxMarks: MARKS_FOR_MESSAGES,
     measure,
     estimateTokens: options.estimateTokens,
-    rowTokens: (row, view) =>
-      options
-        .render([row], { ...view, generation: null, hidden: [] })
-        .reduce((sum, message) => sum + options.messageTokens(message), 0),
+    rowTokens: (row, view) => options.renderer.row(row, view).tokens,
     attemptId: options.newAttemptId(),
     nextGeneration: live.nextGeneration,
     ports,

@@ -29,15 +29,8 @@ import { PROMPT_VERSION } from "./summary-prompt.ts";
 import type { Budgets } from "./trigger.ts";
 import { type CannotFit, planTruncation } from "./truncate.ts";
 import { validateMessages } from "./validator.ts";
+import type { SizedView } from "./view.ts";
 import { contains, type Generation, type HistoryPointer, rangesOf, type ViewState } from "./view-state.ts";
-
-/** How large a view is, as it would be sent with everything around it. */
-export interface Measure {
-  readonly tokens: number;
-  readonly bytes: number;
-  readonly mediaItems: number;
-  readonly messages: readonly ViewMessage[];
-}
 
 export interface LadderPorts {
   readonly history: HistoryPort;
@@ -64,7 +57,7 @@ export interface LadderInput {
   readonly minTailUserMessages: number;
   /** Cache marks left for messages (C7). */
   readonly maxMarks: number;
-  readonly measure: (view: ViewState) => Measure;
+  readonly measure: (view: ViewState) => SizedView;
   readonly estimateTokens: (text: string) => number;
   /** Tokens of a row as the view shows it. */
   readonly rowTokens: (row: LogRow, view: ViewState) => number;
@@ -188,7 +181,7 @@ const failedWith = (guards: GuardState, failure: SummaryFailure, words: string):
 const summariseStep = async (
   input: LadderInput,
   view: ViewState,
-  before: Measure,
+  before: SizedView,
   guards: GuardState,
 ): Promise<Summarised> => {
   const base = view.generation;
@@ -293,13 +286,13 @@ const demoteStep = (input: LadderInput, view: ViewState, tokensToFree: number) =
 interface State {
   view: ViewState;
   guards: GuardState;
-  size: Measure;
+  size: SizedView;
   readonly steps: Step[];
   compaction: Climbed["compaction"];
   clippedByTool: Readonly<Record<string, number>>;
 }
 
-const fits = (input: LadderInput, size: Measure, tokens: number): boolean =>
+const fits = (input: LadderInput, size: SizedView, tokens: number): boolean =>
   size.tokens < tokens && size.bytes <= input.maxBytes && size.mediaItems <= input.budgets.maxMediaItems;
 
 /** Takes a step's view if it really is smaller: no step may grow what it is to shrink. */
@@ -333,7 +326,7 @@ const shrink = async (input: LadderInput, state: State): Promise<string | null> 
 };
 
 /** What has to go, in tokens: of the budget in tokens, or the same share where bytes or media are over theirs (E6). */
-const excess = (input: LadderInput, size: Measure, limit: number): number => {
+const excess = (input: LadderInput, size: SizedView, limit: number): number => {
   const over = Math.max(size.tokens - limit + 1, 0);
   const share = Math.max(size.bytes / input.maxBytes, size.mediaItems / Math.max(1, input.budgets.maxMediaItems));
   return Math.max(over, share > 1 ? Math.ceil(size.tokens * (1 - 1 / share)) : 0);
@@ -368,7 +361,7 @@ const cannotFitWords = ({ what, seq: at, keptTokens }: CannotFit): string => {
 const wantsSummary = (input: LadderInput, state: State): boolean =>
   input.reason !== "truncate" && !(input.reason === "threshold" && fits(input, state.size, input.triggerTokens));
 
-const outcomeOf = async (input: LadderInput, state: State, before: Measure, why: Why): Promise<LadderOutcome> => {
+const outcomeOf = async (input: LadderInput, state: State, before: SizedView, why: Why): Promise<LadderOutcome> => {
   if (state.steps.length === 0) return { kind: "unchanged", guards: state.guards, why };
   const view: ViewState = { ...state.view, revision: input.view.revision + 1 };
   const { compaction, guards, clippedByTool, steps } = state;
@@ -398,10 +391,11 @@ const outcomeOf = async (input: LadderInput, state: State, before: Measure, why:
  */
 export const climb = async (input: LadderInput): Promise<LadderOutcome> => {
   const before = input.measure(input.view);
-  const forced = input.reason !== "threshold";
+  // Somebody who asks ends the cooldown (G9); an overflow only passes it by (G6).
+  const asked = input.reason === "manual" || input.reason === "tool";
   const state: State = {
     view: input.view,
-    guards: forced ? beforeForced(input.guards) : input.guards,
+    guards: asked ? beforeForced(input.guards) : input.guards,
     size: before,
     steps: [],
     compaction: null,

@@ -3,6 +3,7 @@ import { objectMembers } from "../protocol/json-text.ts";
 import type { LogRow, ViewMessage } from "../protocol/messages.ts";
 import { clipContent } from "./clip.ts";
 import { demoteContent } from "./demote.ts";
+import { mediaItems } from "./estimate-request.ts";
 import { handoffMessage } from "./handoff.ts";
 import { blockTexts, blockType, joinBlocks, portable } from "./imported.ts";
 import { contains, type ViewState } from "./view-state.ts";
@@ -30,7 +31,29 @@ export interface ViewOptions {
   readonly sessionId: string;
   /** Tokens of a text, by which clipping measures. */
   readonly estimateTokens: (text: string) => number;
+  /** Tokens of a message as it is sent. */
+  readonly messageTokens: (message: ViewMessage) => number;
 }
+
+/** A message, and what sending it costs. */
+export interface Sized {
+  readonly message: ViewMessage;
+  readonly tokens: number;
+  /** As sent, media inlined. */
+  readonly bytes: number;
+  readonly mediaItems: number;
+}
+
+/** A view, and what sending it costs. */
+export interface SizedView {
+  readonly messages: readonly ViewMessage[];
+  readonly tokens: number;
+  readonly bytes: number;
+  readonly mediaItems: number;
+}
+
+const encoder = new TextEncoder();
+const utf8 = (text: string): number => encoder.encode(text).byteLength;
 
 const renderRow = (row: LogRow, view: ViewState, options: ViewOptions): ViewMessage => {
   const own = isImported(row) ? portable(row.content) : row.content;
@@ -65,38 +88,80 @@ const answerWithStubs = (missing: readonly string[], next: ViewMessage | undefin
 };
 
 /** Renders rows; keeps what it rendered, so that a row costs its work once however often the view is asked for. */
-export type RenderView = (rows: readonly LogRow[], view: ViewState) => readonly ViewMessage[];
+export interface Renderer {
+  /** The messages of a view: the handoff, then what the state shows of the rows. */
+  messages(rows: readonly LogRow[], view: ViewState): readonly ViewMessage[];
+  measure(rows: readonly LogRow[], view: ViewState): SizedView;
+  /** One row as a view shows it. */
+  row(row: LogRow, view: ViewState): Sized;
+}
 
 /**
  * A renderer for one run. Same rows and state, same bytes; where nothing has to change, the stored text itself is passed on unread.
  * Rows that the state covers or hides are left out; an unanswered call gets a stub (C3).
  */
-export const createRenderer = (options: ViewOptions): RenderView => {
-  const rendered = new WeakMap<LogRow, { readonly key: string; readonly message: ViewMessage }>();
-  const render = (row: LogRow, view: ViewState): ViewMessage => {
-    const key = renderKey(row, view);
-    const known = rendered.get(row);
-    if (known?.key === key) return known.message;
-    const message = renderRow(row, view, options);
-    rendered.set(row, { key, message });
-    return message;
+export const createRenderer = (options: ViewOptions): Renderer => {
+  const rendered = new WeakMap<LogRow, { readonly key: string; readonly sized: Sized }>();
+
+  const sizedOf = (message: ViewMessage, bytes: number): Sized => ({
+    message,
+    tokens: options.messageTokens(message),
+    bytes,
+    mediaItems: mediaItems(message.content),
+  });
+
+  const row = (given: LogRow, view: ViewState): Sized => {
+    const key = renderKey(given, view);
+    const known = rendered.get(given);
+    if (known?.key === key) return known.sized;
+    const message = renderRow(given, view, options);
+    // What the row's media weigh stays; only the text around them changes.
+    const bytes =
+      message.content === given.content
+        ? given.bytes
+        : utf8(message.content) + Math.max(0, given.bytes - utf8(given.content));
+    const sized = sizedOf(message, bytes);
+    rendered.set(given, { key, sized });
+    return sized;
   };
-  return (rows, view) => {
+
+  const made = (message: ViewMessage): Sized => sizedOf(message, utf8(message.content));
+
+  const parts = (rows: readonly LogRow[], view: ViewState): readonly Sized[] => {
     const handoff = handoffMessage(view, options.sessionId);
-    const messages: ViewMessage[] = handoff === null ? [] : [handoff];
+    const shown: Sized[] = handoff === null ? [] : [made(handoff)];
     const covered = view.generation?.covered ?? [];
     let pending: readonly string[] = [];
-    for (const row of rows) {
-      if (contains(covered, row.seq) || contains(view.hidden, row.seq)) continue;
-      const message = render(row, view);
-      const done = pending.length === 0 ? undefined : answered(row);
+    for (const each of rows) {
+      if (contains(covered, each.seq) || contains(view.hidden, each.seq)) continue;
+      const sized = row(each, view);
+      const done = pending.length === 0 ? undefined : answered(each);
       const missing = pending.filter((id) => done?.has(id) !== true);
-      if (missing.length === 0) messages.push(message);
-      else if (message.role === "user") messages.push(answerWithStubs(missing, message));
-      else messages.push(answerWithStubs(missing, undefined), message);
-      pending = row.calls;
+      if (missing.length === 0) shown.push(sized);
+      else if (sized.message.role === "user") shown.push(made(answerWithStubs(missing, sized.message)));
+      else shown.push(made(answerWithStubs(missing, undefined)), sized);
+      pending = each.calls;
     }
-    if (pending.length > 0) messages.push(answerWithStubs(pending, undefined));
-    return messages;
+    if (pending.length > 0) shown.push(made(answerWithStubs(pending, undefined)));
+    return shown;
+  };
+
+  return {
+    row,
+    messages: (rows, view) => parts(rows, view).map(({ message }) => message),
+    measure: (rows, view) => {
+      const all = parts(rows, view);
+      const sum = (of: (sized: Sized) => number): number => all.reduce((total, sized) => total + of(sized), 0);
+      return {
+        messages: all.map(({ message }) => message),
+        tokens: sum(({ tokens }) => tokens),
+        bytes: sum(({ bytes }) => bytes),
+        mediaItems: sum((sized) => sized.mediaItems),
+      };
+    },
   };
 };
+
+/** Whether a view asks for an answer: a handoff alone is background and never drives a call (R1); an ask that it restates does. */
+export const drivesCall = (messages: readonly ViewMessage[], view: ViewState): boolean =>
+  view.generation?.pinned != null || messages.some((message) => message.handoff !== true);

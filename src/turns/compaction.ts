@@ -11,7 +11,7 @@ import type { FileSystem } from "../files/filesystem.ts";
 import { costUsd } from "../models/prices.ts";
 import { type ModelProfile, profileFor } from "../models/profiles.ts";
 import type { Provider } from "../models/provider.ts";
-import type { LogRow, ViewMessage } from "../protocol/messages.ts";
+import type { LogRow } from "../protocol/messages.ts";
 import type { RunContext } from "../protocol/middleware.ts";
 import type { LoadedSession } from "../store/begin.ts";
 import { timesBetween } from "../store/log-range.ts";
@@ -98,7 +98,7 @@ const commitPort = ({ deps, session, live, journal }: CompactionWiring, summaris
     thinkingFloor: number,
   ): { record: StepRecord; publish: () => void } => {
     const taken = journal.take();
-    return { ...taken, record: { ...taken.record, guardState: change.guards, thinkingFloor, forceTaken: true } };
+    return { ...taken, record: { ...taken.record, guardState: change.guards, thinkingFloor } };
   };
   return {
     commit: async (change) => {
@@ -146,11 +146,14 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
   const summariserModel = context.summarizer_model ?? config.context.summarizerModel ?? session.model;
   const summariser = summariserModel === session.model ? profile : profileFor(summariserModel, config.modelProfiles);
   const scale = defaultEstimator.scale(session.model);
-  const known = new WeakMap<ViewMessage, number>();
   return {
     live,
     rows: wiring.rows,
-    render: createRenderer({ sessionId: session.sessionId, estimateTokens: defaultEstimator.text }),
+    renderer: createRenderer({
+      sessionId: session.sessionId,
+      estimateTokens: defaultEstimator.text,
+      messageTokens: (message) => Math.ceil(scale * estimateRow(message.content)),
+    }),
     budgets: budgets(profile, {
       triggerFrac: context.trigger_frac ?? config.context.triggerFrac,
       keepFrac: context.keep_frac ?? config.context.keepFrac,
@@ -160,13 +163,6 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
     thinkingBound: profile.thinkingBound,
     minTailUserMessages: context.min_tail_user_messages ?? 1,
     estimateTokens: defaultEstimator.text,
-    messageTokens: (message) => {
-      const cached = known.get(message);
-      if (cached !== undefined) return cached;
-      const tokens = Math.ceil(scale * estimateRow(message.content));
-      known.set(message, tokens);
-      return tokens;
-    },
     newAttemptId: () => deps.newId("cmp"),
     history: historyPort({
       files: wiring.files,

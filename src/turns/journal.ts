@@ -29,7 +29,7 @@ export interface JournalOptions {
   readonly putMedia: PutMedia;
   readonly sink: EventSink;
   /** What the view leaves in the session's head with every write: its floor, what was learned, the guards. */
-  readonly head: () => Pick<StepRecord, "thinkingFloor" | "calibration" | "guardState" | "reading">;
+  readonly head: () => Pick<StepRecord, "thinkingFloor" | "calibration" | "guardState" | "reading" | "forceTaken">;
   /** Compactions that the run has committed so far. */
   readonly compactions: () => number;
   /** Told when the session could not be kept: LeaseLost, or a database that does not answer. */

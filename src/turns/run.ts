@@ -8,6 +8,7 @@ import { todoMiddleware } from "../agent/todo.ts";
 import { promptCache } from "../context/cache.ts";
 import { CommitWasLate, type CompactionOptions, compaction, dropThinking, type LiveView } from "../context/compact.ts";
 import { defaultEstimator } from "../context/estimate-request.ts";
+import { drivesCall } from "../context/view.ts";
 import { r2MediaStore } from "../files/media.ts";
 import { r2FileSystem } from "../files/r2.ts";
 import { fileTools } from "../files/tools/file-tools.ts";
@@ -84,6 +85,13 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
   const onProviderTime = (durationMs: number) => {
     providerMs += durationMs;
   };
+  let flagTaken = forced === null;
+  /** The flag is taken down once, by the first write after it was obeyed: one that is set meanwhile is for the next turn (G9). */
+  const takeFlag = () => {
+    if (flagTaken || privateState.forced !== null) return {};
+    flagTaken = true;
+    return { forceTaken: true as const };
+  };
   const journal = createJournal({
     deps,
     session,
@@ -95,6 +103,7 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
       thinkingFloor: live.view.thinkingFloor,
       calibration: live.calibration,
       guardState: live.guards,
+      ...takeFlag(),
       ...(live.view.generation === null || live.reading === null
         ? {}
         : { reading: { generation: live.view.generation.number, tokens: live.reading } }),
@@ -171,7 +180,11 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     onToolFault: (tool, error) =>
       deps.log.error("a tool failed unexpectedly", { run_id: run.runId, tool, error: nameOf(error) }),
     onProviderTime,
-    view: { messages: () => options.render(rows, live.view), dropThinking: () => dropThinking(options) },
+    view: {
+      messages: () => options.renderer.messages(rows, live.view),
+      dropThinking: () => dropThinking(options),
+      drivesCall: () => drivesCall(options.renderer.messages(rows, live.view), live.view),
+    },
     compacts: true,
   };
   return { turn, journal, live, compaction: options, ending, overheadMs };

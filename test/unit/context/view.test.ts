@@ -10,7 +10,10 @@ import type { RequestDraft, RunContext } from "../../../src/protocol/middleware.
 
 const FLOOR = EMPTY_VIEW;
 const renderView = (rows: readonly LogRow[], view: ViewState): readonly ViewMessage[] =>
-  createRenderer({ sessionId: "ses_1", estimateTokens: (text) => text.length })(rows, view);
+  createRenderer({ sessionId: "ses_1", estimateTokens: (text) => text.length, messageTokens: () => 1 }).messages(
+    rows,
+    view,
+  );
 
 /** A log, row by row. */
 const log = (imported = false) => {
