@@ -39,7 +39,12 @@ const welcome = ({ url, apiKey, simulator }: Platform): string => `
 hango is running at ${url}
 API key             ${apiKey}
 API documentation   ${url}/docs
-Models              ${simulator === undefined ? "the Messages API that you configured" : "a simulator (set ANTHROPIC_API_KEY to use the real ones)"}
+Models              ${
+  simulator === undefined
+    ? "the Messages API that you configured"
+    : `a simulator (set ANTHROPIC_API_KEY to use the real ones)
+What they were sent ${simulator.url}/_sim/requests`
+}
 
 A first turn, streamed:
 
