@@ -7,8 +7,9 @@ import { type KeyId, type RunId, type Seq, type SessionId, seq, type TenantId } 
 import type { NewRow } from "../protocol/messages.ts";
 import type { Db, Row } from "./db.ts";
 import { type Lease, leaseExpiry } from "./lease.ts";
-import { type Loaded, type LoadLimits, loadedOf, loadStatements } from "./loading.ts";
+import { type LoadLimits, loadedOf, loadStatements } from "./loading.ts";
 import { flag, number, numberOrNull, text, textOrNull } from "./rows.ts";
+import { SESSION_COLUMNS, type SettledSession, settledSession } from "./settled-session.ts";
 
 /** How a caller names a session: our id, or their own key. */
 export type SessionRef = { readonly id: string } | { readonly key: string };
@@ -40,26 +41,12 @@ export interface BeginTurn extends Pick<BeginRun, "session" | "runId" | "idempot
   readonly input: NewRow;
 }
 
-/** A session as a run sees it: its settings, and everything that its next request is made of. */
-export interface LoadedSession extends Loaded {
+/** A session as a run sees it, and what makes it that run's. */
+export interface LoadedSession extends SettledSession {
   readonly lease: Lease;
-  readonly tenantId: TenantId;
   readonly keyId: KeyId | null;
-  readonly sessionId: SessionId;
-  readonly user: string | null;
-  readonly model: string;
-  readonly system: string | null;
-  readonly tools: readonly Readonly<Record<string, unknown>>[];
-  readonly settings: Readonly<Record<string, unknown>>;
-  readonly todos: readonly unknown[];
   /** Where the turn's own input stands; null where the run has none. */
   readonly inputSeq: Seq | null;
-  readonly nextSeq: number;
-  readonly nextEvent: number;
-  /** Assistant rows with a lower seq are sent without thinking: the highest floor that the head and the view have (V5). */
-  readonly thinkingFloor: number;
-  /** Seq of an assistant row whose results a dead run never stored; they belong at the seq after it (M7). */
-  readonly openBatchSeq: number | null;
 }
 
 export type BeginOutcome =
@@ -136,8 +123,7 @@ const statements = (run: BeginRun): readonly SQL[] => {
       select h.session_id, h.next_event - 1, ${runId}, 'run.started', '{}', r.input_seq, ${run.startedAt}::timestamptz
       from session_heads h join runs r on r.id = ${runId} where ${mine} and h.session_id in (select s.id from ${from}) on conflict do nothing`,
     sql`select k.id as key_id, k.tenant_id, 'write' = any(k.scopes) as may_write, t.status = 'active' as active,
-        s.id as session_id, s.user_id, s.model, s.system, s.tools::text as tools, s.settings::text as settings, s.todos::text as todos,
-        h.lease_holder, h.lease_epoch, h.next_seq, h.next_event, h.open_batch_seq, h.thinking_floor,
+        ${sql.raw(SESSION_COLUMNS)}, h.lease_epoch,
         greatest(1, ceil(extract(epoch from h.lease_expires_at - hango_now())))::int as retry_after,
         r.id as run_id, r.request_hash, r.input_seq
       from ${key.from} join tenants t on t.id = k.tenant_id
@@ -181,22 +167,10 @@ const read = (run: BeginRun, results: readonly (readonly Row[])[]): BeginOutcome
   return {
     kind: "started",
     session: {
-      ...loaded,
+      ...settledSession(head, tenantId, loaded),
       lease: { sessionId, holder: run.runId, epoch: number(head, "lease_epoch") },
-      tenantId,
       keyId: textOrNull(head, "key_id") as KeyId | null,
-      sessionId,
-      user: textOrNull(head, "user_id"),
-      model: text(head, "model"),
-      system: textOrNull(head, "system"),
-      tools: JSON.parse(text(head, "tools")),
-      settings: JSON.parse(text(head, "settings")),
-      todos: JSON.parse(text(head, "todos")),
       inputSeq: inputSeq === null ? null : seq(inputSeq),
-      nextSeq: number(head, "next_seq"),
-      nextEvent: number(head, "next_event"),
-      thinkingFloor: Math.max(number(head, "thinking_floor"), loaded.view?.thinkingFloor ?? 1),
-      openBatchSeq: numberOrNull(head, "open_batch_seq"),
     },
   };
 };

@@ -1,89 +1,10 @@
-/** The generations of a session as a resource: receipts, asking for one, and taking one back (R4). */
+/** Asking for a generation while a run is on, and taking one back (R4). What is known of them is in `receipts.ts`. */
 import { type SQL, sql } from "drizzle-orm";
-import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
-import type { Usage } from "../protocol/messages.ts";
+import type { RunId, TenantId } from "../protocol/ids.ts";
 import type { SessionRef } from "./begin.ts";
-import type { Db, Row } from "./db.ts";
-import type { Page } from "./pages.ts";
-import type { StoredReceipt } from "./revisions.ts";
-import { number, numberOrNull, text, textOrNull, time, timeOrNull } from "./rows.ts";
+import type { Db } from "./db.ts";
+import { number, text } from "./rows.ts";
 import { leaseLive, refers } from "./sessions.ts";
-import { GENERATION_COLUMNS, type StoredGeneration, storedGeneration } from "./view.ts";
-
-export interface CompactionRecord extends StoredReceipt {
-  readonly sessionId: SessionId;
-  readonly attemptId: string;
-  readonly runId: RunId | null;
-  readonly generation: StoredGeneration;
-  /** Prompt size of the first answered call with it, in tokens; null until there is one. */
-  readonly tokensRead: number | null;
-  readonly createdAt: string;
-  readonly voidedAt: string | null;
-}
-
-const COLUMNS = sql.raw(
-  `c.session_id, c.attempt_id, c.run_id, ${GENERATION_COLUMNS}, c.covered_hash, c.reason, c.prompt_version, c.tokens_before, c.tokens_after, ` +
-    "c.tokens_read, c.evicted, c.history_bytes, c.history_sha256, c.model, c.usage::text as usage, c.cost_usd, c.created_at, c.voided_at",
-);
-
-const compactionRecord = (row: Row): CompactionRecord => {
-  const usage = textOrNull(row, "usage");
-  return {
-    sessionId: text(row, "session_id") as SessionId,
-    attemptId: text(row, "attempt_id"),
-    runId: textOrNull(row, "run_id") as RunId | null,
-    generation: storedGeneration(row),
-    reason: text(row, "reason"),
-    coveredHash: text(row, "covered_hash"),
-    promptVersion: number(row, "prompt_version"),
-    tokensBefore: number(row, "tokens_before"),
-    tokensAfter: number(row, "tokens_after"),
-    tokensRead: numberOrNull(row, "tokens_read"),
-    evicted: number(row, "evicted"),
-    historySizeBytes: numberOrNull(row, "history_bytes"),
-    historySha256: textOrNull(row, "history_sha256"),
-    model: textOrNull(row, "model"),
-    usage: usage === null ? null : (JSON.parse(usage) as Usage),
-    costUsd: numberOrNull(row, "cost_usd"),
-    createdAt: time(row, "created_at"),
-    voidedAt: timeOrNull(row, "voided_at"),
-  };
-};
-
-const ofSession = (tenantId: TenantId, ref: SessionRef): SQL =>
-  sql`compactions c join sessions s on s.id = c.session_id and ${refers(tenantId, ref)}`;
-
-/** A page of a session's generations, voided ones included, by their numbers. @throws StoreUnavailable */
-export const listCompactions = async (
-  db: Db,
-  tenantId: TenantId,
-  ref: SessionRef,
-  page: Page,
-): Promise<readonly CompactionRecord[]> => {
-  const [rows] = await db.batch(
-    [
-      sql`select ${COLUMNS} from ${ofSession(tenantId, ref)} where ${page.after(sql`c.generation`)}
-        order by ${page.order(sql`c.generation`)} limit ${page.limit}`,
-    ],
-    { name: "list compactions", repeatable: true },
-  );
-  return (rows ?? []).map(compactionRecord);
-};
-
-/** @returns undefined when the tenant has no such session, or that no such generation @throws StoreUnavailable */
-export const findCompaction = async (
-  db: Db,
-  tenantId: TenantId,
-  ref: SessionRef,
-  generation: number,
-): Promise<CompactionRecord | undefined> => {
-  const [rows] = await db.batch(
-    [sql`select ${COLUMNS} from ${ofSession(tenantId, ref)} where c.generation = ${generation}::bigint`],
-    { name: "find compaction", repeatable: true },
-  );
-  const row = rows?.[0];
-  return row === undefined ? undefined : compactionRecord(row);
-};
 
 /**
  * Asks the run that holds a session for a compaction at its next step (G9).

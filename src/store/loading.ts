@@ -61,12 +61,42 @@ const windowTokens = ({ configured, builtIn, otherwise }: LoadLimits): SQL => {
 /** The rows that a turn may read are worked out once and kept for the second statement, in a setting that ends with the transaction. */
 const ROWS_TO_LOAD = sql`'hango.rows_to_load'`;
 
+/** Whose view is read: `from` names `session_heads h`, and `newest` is a seq from which on everything is read. */
+interface Source {
+  readonly from: SQL;
+  readonly where: SQL;
+  readonly newest: SQL;
+}
+
 /**
  * SQL: two statements, of the view and of the rows, both empty unless the run holds its session.
  * @param limits null to load everything
  */
-export const loadStatements = (runId: RunId, limits: LoadLimits | null): readonly [SQL, SQL] => {
-  const held = sql`runs r join session_heads h on h.session_id = r.session_id and h.lease_holder = r.id`;
+export const loadStatements = (runId: RunId, limits: LoadLimits | null): readonly [SQL, SQL] =>
+  statementsFrom(
+    {
+      from: sql`runs r join session_heads h on h.session_id = r.session_id and h.lease_holder = r.id`,
+      where: sql`r.id = ${runId}`,
+      newest: sql`r.input_seq`,
+    },
+    limits,
+  );
+
+/**
+ * SQL: the same two statements for whoever only looks, whether a run holds the session or not.
+ * @param session condition over `sessions s`
+ */
+export const readStatements = (session: SQL, limits: LoadLimits | null): readonly [SQL, SQL] =>
+  statementsFrom(
+    {
+      from: sql`session_heads h`,
+      where: sql`h.session_id = (select s.id from sessions s where ${session})`,
+      newest: sql`h.next_seq`,
+    },
+    limits,
+  );
+
+const statementsFrom = ({ from, where, newest }: Source, limits: LoadLimits | null): readonly [SQL, SQL] => {
   const maxTokens =
     limits === null ? sql`null::bigint` : sql`(${sql.raw(String(WINDOWS_LOADED))} * ${windowTokens(limits)})::bigint`;
   return [
@@ -76,17 +106,17 @@ export const loadStatements = (runId: RunId, limits: LoadLimits | null): readonl
         (select coalesce(max(n.generation), 0) + 1 from compactions n where n.session_id = h.session_id) as next_generation,
         (wanted.seqs - int8multirange(int8range(load.first, null)))::text as unloaded,
         set_config(${ROWS_TO_LOAD}, (wanted.seqs * int8multirange(int8range(load.first, null)))::text, true) as loaded
-      from ${held} join sessions s on s.id = h.session_id
+      from ${from} join sessions s on s.id = h.session_id
         left join model_profiles p on p.model = s.model
         left join view_revisions v on v.session_id = h.session_id and v.revision = h.revision
         left join compactions c on c.session_id = v.session_id and c.generation = v.generation,
         lateral (select int8multirange(int8range(1, h.next_seq)) - h.rewound - coalesce(v.hidden, '{}') - coalesce(c.covered, '{}') as seqs) wanted,
-        lateral (select hango_load_from(h.session_id, wanted.seqs, least(h.open_batch_seq, r.input_seq, h.next_seq),
+        lateral (select hango_load_from(h.session_id, wanted.seqs, least(h.open_batch_seq, ${newest}, h.next_seq),
           ${maxTokens}, ${limits === null ? null : limits.maxBytes}::bigint) as first) load
-      where r.id = ${runId}`,
-    sql`select ${sql.raw(LOG_COLUMNS)} from ${held},
-        lateral hango_rows(r.session_id, current_setting(${ROWS_TO_LOAD}, true)::int8multirange) m
-      where r.id = ${runId} order by m.seq`,
+      where ${where}`,
+    sql`select ${sql.raw(LOG_COLUMNS)} from ${from},
+        lateral hango_rows(h.session_id, current_setting(${ROWS_TO_LOAD}, true)::int8multirange) m
+      where ${where} order by m.seq`,
   ];
 };
 

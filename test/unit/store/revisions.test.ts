@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { newId, seq } from "../../../src/protocol/ids.ts";
 import { beginTurn, type LoadedSession, takeMaintenanceLease } from "../../../src/store/begin.ts";
-import { findCompaction, listCompactions, requestCompaction, voidCompaction } from "../../../src/store/compactions.ts";
+import { requestCompaction, voidCompaction } from "../../../src/store/compactions.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { eraseSession } from "../../../src/store/erasures.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";
@@ -9,6 +9,7 @@ import { storeFinish } from "../../../src/store/finish.ts";
 import { addInput } from "../../../src/store/inputs.ts";
 import { finishMaintenance } from "../../../src/store/maintenance.ts";
 import { pageOf } from "../../../src/store/pages.ts";
+import { findCompaction, listCompactions } from "../../../src/store/receipts.ts";
 import { commitRevision, recordSummaryFailure } from "../../../src/store/revisions.ts";
 import { storeAssistant, storeResults } from "../../../src/store/steps.ts";
 import { type TestDatabase, testDatabase } from "../../support/database.ts";
@@ -321,7 +322,7 @@ describe("un-compact (R4)", () => {
       { id: fixture.sessionId },
       pageOf({ limit: 10, order: "asc", cursor: null }),
     );
-    expect(records.map((record) => [record.generation.number, record.voidedAt !== null])).toEqual([
+    expect(records.map((record) => [record.generation, record.voidedAt !== null])).toEqual([
       [1, false],
       [2, true],
       [3, true],
@@ -407,7 +408,14 @@ describe("receipts", () => {
       sessionId: fixture.sessionId,
       attemptId: "att",
       runId: session.lease.holder,
-      generation: generation(1),
+      generation: 1,
+      base: 0,
+      covered: [{ from: 1, to: 2 }],
+      added: [{ from: 1, to: 2 }],
+      dropped: { messages: { user: 1, event: 0, assistant: 0, tool: 0, injected: 0 }, toolCalls: 0, media: 0 },
+      pinnedSeq: null,
+      historyPath: "/conversation_history/s.md",
+      prefixVersion: 1,
       tokensRead: null,
       createdAt: expect.any(String),
       voidedAt: null,

@@ -1,0 +1,45 @@
+/** A session looked at without holding it: what its next request would be made of. Writes nothing and takes no lease. */
+import { sql } from "drizzle-orm";
+import type { RunId, TenantId } from "../protocol/ids.ts";
+import type { SessionRef } from "./begin.ts";
+import type { Db } from "./db.ts";
+import { type LoadLimits, loadedOf, readStatements } from "./loading.ts";
+import { flag, text } from "./rows.ts";
+import { leaseLive, refers } from "./sessions.ts";
+import { SESSION_COLUMNS, type SettledSession, settledSession } from "./settled-session.ts";
+
+export interface ReadSession extends SettledSession {
+  /** The run that holds the session; null while none does. */
+  readonly heldBy: RunId | null;
+}
+
+/**
+ * Loads a session as a turn loads it, from one moment. One round trip.
+ * @param limits how far back rows are read; null for all of them
+ * @returns undefined when the tenant has no such session
+ * @throws StoreUnavailable
+ */
+export const loadForReading = async (
+  db: Db,
+  tenantId: TenantId,
+  ref: SessionRef,
+  limits: LoadLimits | null,
+): Promise<ReadSession | undefined> => {
+  const session = refers(tenantId, ref);
+  const [heads, views, rows] = await db.batch(
+    [
+      // The lock makes the three statements see one moment: whoever changes the head waits for the end of this transaction.
+      sql`select ${sql.raw(SESSION_COLUMNS)}, ${leaseLive} as held from sessions s join session_heads h on h.session_id = s.id
+        where ${session} for share of h`,
+      ...readStatements(session, limits),
+    ],
+    { name: "load for reading", repeatable: true },
+  );
+  const head = heads?.[0];
+  const view = views?.[0];
+  if (head === undefined || view === undefined) return undefined;
+  return {
+    ...settledSession(head, tenantId, loadedOf(view, rows ?? [])),
+    heldBy: flag(head, "held") ? (text(head, "lease_holder") as RunId) : null,
+  };
+};
