@@ -49,9 +49,15 @@ export interface Client {
   /**
    * Runs a turn, streamed, and reads its events to the end.
    * @param onAnswer told of each answer of the model
+   * @param onEvent told of every event, with its data as JSON text
    * @throws DemoApiError when the turn is refused or fails
    */
-  readonly runTurn: (sessionId: string, body: object, onAnswer: () => void) => Promise<TurnEnd>;
+  readonly runTurn: (
+    sessionId: string,
+    body: object,
+    onAnswer: () => void,
+    onEvent?: (type: string, data: string) => void,
+  ) => Promise<TurnEnd>;
   /** All runs of a session, oldest first. */
   readonly runs: (sessionId: string) => Promise<readonly Run[]>;
   /** The whole log, its contents in the bytes in which they are stored. */
@@ -123,11 +129,12 @@ export const createClient = ({ url, apiKey, signal }: ClientOptions): Client => 
   return {
     createSession: async (body) =>
       z.object({ id: z.string() }).parse(JSON.parse(await text("POST", "/v1/sessions", body))).id,
-    runTurn: async (sessionId, body, onAnswer) => {
+    runTurn: async (sessionId, body, onAnswer, onEvent) => {
       const path = `/v1/sessions/${sessionId}/turns`;
       const response = await send("POST", path, { ...body, stream: true });
       if (!response.ok || response.body === null) throw await failure("POST", path, response);
       for await (const { type, data } of eventsOf(response.body)) {
+        onEvent?.(type, data);
         if (type === "message.completed" && data.includes('"stop_reason"')) onAnswer();
         if (type === "run.completed") return ended.parse(JSON.parse(data));
         if (type === "run.failed") {

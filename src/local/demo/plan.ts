@@ -35,7 +35,8 @@ type Tool = Readonly<Record<string, unknown>>;
 /** A tool, once it is known where it is answered. */
 type SessionTool = (toolsUrl: string) => object;
 
-const PROVIDER_TOOL = /^(web_search|web_fetch|code_execution)_/;
+/** Types of the tools that the provider runs and a session can be given. */
+export const PROVIDER_TOOL = /^(web_search|web_fetch|code_execution)_/;
 
 /** Keeps a recorded tool apart from hango's own of the same name. */
 const renamer = (names: readonly string[]): ((name: string) => string) => {

@@ -37,13 +37,15 @@ export const sendJson = (
   line.response.end(body);
 };
 
-export const sendError = (line: Line, error: ApiError, retryAfter?: number): void =>
+export const sendError = (line: Line, error: ApiError, retryAfter?: number): void => {
+  line.slot.error = error.message;
   sendJson(
     line,
     error.status,
     JSON.stringify(errorBody(error.type, error.message, line.requestId)),
     retryAfter === undefined ? {} : { "retry-after": String(retryAfter) },
   );
+};
 
 const MESSAGES: Readonly<Record<number, string>> = {
   401: "invalid x-api-key",

@@ -15,6 +15,8 @@ export interface ReceivedRequest {
   /** When it came, ms since the epoch by the injected clock. */
   readonly timeMs: number;
   readonly purpose: "turn" | "summarize" | undefined;
+  /** What an error answer said. */
+  readonly error: string | undefined;
   /** `open` while the answer is being sent, `aborted` when the client went away before its end. */
   readonly outcome: "open" | "answered" | "cut" | "aborted";
 }
@@ -47,6 +49,7 @@ export const createRecord = () => {
         bodyText: "",
         status: 0,
         purpose: undefined,
+        error: undefined,
         outcome: "open",
       };
       slots.push(slot);

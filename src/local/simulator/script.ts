@@ -114,6 +114,8 @@ const entry = z.strictObject({
   hold: z.union([z.string(), z.strictObject({ name: z.string(), at: z.enum(["start", "middle"]) })]).optional(),
   /** How many requests it answers; default 1. */
   times: z.union([z.int().min(1), z.literal("always")]).optional(),
+  /** Is not used up by an answer that the window had no room for, so that it waits for a request that is small enough. */
+  until_whole: z.boolean().optional(),
 });
 
 export type ScriptEntry = z.input<typeof entry>;
@@ -168,6 +170,10 @@ export const createScript = () => {
       found.left -= 1;
       if (found.left <= 0) queue = queue.filter((one) => one !== found);
       return found.entry;
+    },
+    /** Takes back the use of an entry: it is the first again. */
+    putBack: (entry: ScriptEntry): void => {
+      queue = [{ entry, left: 1 }, ...queue];
     },
     /** How many entries wait. */
     pending: (): number => queue.length,

@@ -160,6 +160,7 @@ export const startSimulator = async (options: SimulatorOptions = {}): Promise<Si
       },
     );
     plan.commit();
+    if (entry?.until_whole === true && answer.stopReason === "model_context_window_exceeded") script.putBack(entry);
     await play(line, answer, entry, read.stream);
   };
 
