@@ -1,6 +1,6 @@
 /**
- * The identifiers of the covered rows, ranked by how likely they are needed again, and bounded (S2). What does not fit is counted, and
- * named by what many of them have in common, so that one search of the history still finds it.
+ * The identifiers of the covered rows, ranked by how likely they are needed again, and bounded (S2). What does not fit is named by its
+ * family (`identifier-families.ts`).
  */
 import type { Seq } from "../protocol/ids.ts";
 import type { IdentifierKind } from "./identifiers.ts";
@@ -16,14 +16,6 @@ export interface IndexedIdentifier {
   readonly said: number;
   /** Rows that hold it. */
   readonly rows: number;
-}
-
-/** A beginning that several dropped identifiers share: searching the history for it finds them all. */
-export interface IdentifierFamily {
-  readonly term: string;
-  readonly kind: IdentifierKind;
-  readonly count: number;
-  readonly lastSeq: Seq;
 }
 
 /** Rows in which an identifier stood, by where. */
@@ -153,61 +145,4 @@ export const mergedIndex = (
     );
   }
   return [...merged.values()];
-};
-
-/** The term that finds an identifier and its like: the leading directories, the host, the letters of an id, the unit. */
-const familyTerm = ({ text, kind }: IndexedIdentifier): string => {
-  switch (kind) {
-    case "path": {
-      const parts = text.split("/");
-      return parts.length > 2 ? parts.slice(0, Math.min(parts.length - 1, 5)).join("/") : text;
-    }
-    case "url":
-      return /^[a-z+.-]+:\/\/[^/]+/i.exec(text)?.[0] ?? text;
-    case "number":
-      return text.replace(/^[\d.,]+/, "") || text;
-    case "date":
-      return text.slice(0, 7);
-    case "email":
-      return text.slice(text.indexOf("@"));
-    case "id":
-    case "code":
-      return /^[^\d_-]{3,}?(?=[\d_-]|[a-z][A-Z])/.exec(text)?.[0] ?? text;
-    case "error":
-    case "uuid":
-    case "hash":
-    case "version":
-    case "constraint":
-      return text;
-    default: {
-      const never: never = kind;
-      return never;
-    }
-  }
-};
-
-const MIN_FAMILY_TERM_CHARS = 2;
-
-/** The families of dropped identifiers joined with those already known, largest first, at most `limit`. */
-export const familiesOf = (
-  known: readonly IdentifierFamily[],
-  dropped: readonly IndexedIdentifier[],
-  limit: number,
-): readonly IdentifierFamily[] => {
-  const families = new Map(known.map((family) => [`${family.kind} ${family.term}`, family]));
-  for (const entry of dropped) {
-    const term = familyTerm(entry).trim();
-    if (term.length < MIN_FAMILY_TERM_CHARS || (term === entry.text && entry.kind !== "path")) continue;
-    const key = `${entry.kind} ${term}`;
-    const before = families.get(key);
-    families.set(key, {
-      term,
-      kind: entry.kind,
-      count: (before?.count ?? 0) + 1,
-      lastSeq: before === undefined || entry.seq > before.lastSeq ? entry.seq : before.lastSeq,
-    });
-  }
-  return [...families.values()]
-    .sort((a, b) => b.count - a.count || b.lastSeq - a.lastSeq || (a.term < b.term ? -1 : 1))
-    .slice(0, limit);
 };

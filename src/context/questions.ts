@@ -6,6 +6,8 @@ export interface Answer {
   readonly seq: Seq;
   readonly question: string;
   readonly answer: string;
+  /** Whether a tool put the question, or a text ended with it. */
+  readonly via: "tool" | "text";
 }
 
 /** Names of tools that put a question to a person, over the agent systems whose recordings we have. */
@@ -40,11 +42,20 @@ export const askedBy = (toolName: string, input: unknown): string | null => {
 /** The question marks of the scripts that have their own. */
 const ENDS_IN_QUESTION = /[?？؟]["'”’)*_\s]*$/u;
 const LAST_LINES_CHARS = 600;
+const SHORT_QUESTION_CHARS = 20;
 
-/** The question that an assistant's text ends with (its last paragraph), or null. */
+/** What divides sentences; a question is what follows the last of them. */
+const SENTENCE_END = /[.!?。！？؟:]["'”’)*_]*\s+|[。！？]/gu;
+
+/** The question that an assistant's text ends with (its last sentence), or null. */
 export const closingQuestion = (text: string): string | null => {
   const tail = text.slice(-LAST_LINES_CHARS).trimEnd();
   if (!ENDS_IN_QUESTION.test(tail)) return null;
-  const paragraph = tail.slice(tail.lastIndexOf("\n") + 1).trim();
-  return paragraph === "" ? null : paragraph;
+  const line = tail.slice(tail.lastIndexOf("\n") + 1).trim();
+  const ends = [...line.matchAll(SENTENCE_END)]
+    .map((end) => end.index + end[0].length)
+    .filter((at) => at < line.length);
+  const sentence = line.slice(ends.at(-1) ?? 0).trim();
+  // "Right?" says nothing by itself; the sentence before it belongs to it.
+  return sentence.length >= SHORT_QUESTION_CHARS ? sentence : line.slice(ends.at(-2) ?? 0).trim() || null;
 };

@@ -86,12 +86,13 @@ export const readRows = (rows: readonly LogRow[]): RowReading => {
     findIdentifiers(text, words, (found, kind) => tally(index, found, kind, at, place));
   };
 
-  const addAnswer = (at: Seq, question: string, answer: string): void => {
+  const addAnswer = (at: Seq, via: Answer["via"], question: string, answer: string): void => {
     if (answer.trim() === "") return;
     answers.push({
       seq: at,
       question: clipped(question, MAX_QUESTION_CHARS),
       answer: clipped(answer, MAX_ANSWER_CHARS),
+      via,
     });
   };
 
@@ -116,7 +117,7 @@ export const readRows = (rows: readonly LogRow[]): RowReading => {
     const safe = texts.map((text) => redact(text).text);
     for (const text of safe) find(text, at, "result");
     const question = asked.get(callId);
-    if (question !== undefined) addAnswer(at, question, safe.join("\n"));
+    if (question !== undefined) addAnswer(at, "tool", question, safe.join("\n"));
   };
 
   const readUser = (at: Seq, origin: UserMessage["origin"], text: string): void => {
@@ -124,7 +125,7 @@ export const readRows = (rows: readonly LogRow[]): RowReading => {
     users.push({ seq: at, origin, text: clipped(text, MAX_USER_MESSAGE_CHARS) });
     if (origin === "user") {
       for (const constraint of findConstraints(text)) tally(index, constraint, "constraint", at, "said");
-      if (openQuestion !== null) addAnswer(at, openQuestion, text);
+      if (openQuestion !== null) addAnswer(at, "text", openQuestion, text);
     }
     openQuestion = null;
   };

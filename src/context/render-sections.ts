@@ -1,7 +1,10 @@
 /** The sections as the handoff shows them (S2, S3): descriptive headings in the past tense, each identifier with its kind and seq. */
 import type { Seq } from "../protocol/ids.ts";
 import { estimateTokens } from "./estimate.ts";
-import { familiesOf, type IndexedIdentifier } from "./identifier-index.ts";
+import { familiesOf, type IdentifierFamily, KIND_PATTERN } from "./identifier-families.ts";
+import type { IndexedIdentifier } from "./identifier-index.ts";
+import type { IdentifierKind } from "./identifiers.ts";
+import type { Answer } from "./questions.ts";
 import type { TodoStatus, UserMessage } from "./read-rows.ts";
 import type { SectionBudgets } from "./section-budgets.ts";
 import type { MessageOpening, Sections } from "./sections.ts";
@@ -108,9 +111,11 @@ const identifierLines = (entries: readonly IndexedIdentifier[]): readonly string
   return [...groups].map(([head, texts]) => head + texts.join(", "));
 };
 
-/** Tokens of a line's head, for the first entry of its row and kind. */
-const HEAD_TOKENS = 5;
-const SEPARATOR_TOKENS = 1;
+/** Of paths, ids and names, which tokenizers cut finer than prose. A plain division, since there are thousands of them. */
+const CHARS_PER_TOKEN = 2.3;
+/** Of ", " after an entry, and of a line's head for the first entry of its row and kind. */
+const SEPARATOR_CHARS = 2;
+const HEAD_CHARS = 12;
 
 /** Of the share, what the index gets even where the others have taken it all. */
 const INDEX_FLOOR = 0.3;
@@ -125,10 +130,10 @@ const indexed = (
   const heads = new Set<string>();
   const kept: IndexedIdentifier[] = [];
   const dropped: IndexedIdentifier[] = [];
-  let left = budgetTokens;
+  let left = budgetTokens * CHARS_PER_TOKEN;
   for (const entry of entries) {
     const head = `${entry.seq} ${entry.kind}`;
-    const cost = estimateTokens(entry.text) + SEPARATOR_TOKENS + (heads.has(head) ? 0 : HEAD_TOKENS);
+    const cost = entry.text.length + SEPARATOR_CHARS + (heads.has(head) ? 0 : HEAD_CHARS);
     if (cost > left) {
       dropped.push(entry);
       continue;
@@ -156,12 +161,56 @@ const renderIdentifiers = (
   );
   return [
     ...section("Identifiers that appeared (last message that held them, kind, text)", identifierLines(kept)),
-    ...section("Identifiers that are not listed, by what a search for them finds", families.map(familyLine)),
+    ...section("Others, by what a search finds (regular expressions between slashes)", [
+      ...families.map(familyLine),
+      ...kindLines(sections, dropped, families),
+    ]),
   ];
 };
 
-const familyLine = ({ term, kind, count, lastSeq }: ReturnType<typeof familiesOf>[number]): string =>
+const familyLine = ({ term, kind, count, lastSeq }: IdentifierFamily): string =>
   `- ${lastSeq} ${kind}: ${count} with ${term}`;
+
+const isKind = (kind: string): kind is IdentifierKind => Object.hasOwn(KIND_PATTERN, kind);
+
+/** For each kind the pattern that finds those that are in no family above. Always shown: it is what nothing falls through. */
+const kindLines = (
+  sections: Sections,
+  dropped: readonly IndexedIdentifier[],
+  families: readonly IdentifierFamily[],
+): readonly string[] => {
+  const counts = new Map<string, number>(Object.entries(sections.dropped).filter(([kind]) => isKind(kind)));
+  for (const { kind } of dropped) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  for (const { kind, count } of families) counts.set(kind, (counts.get(kind) ?? 0) - count);
+  return [...counts]
+    .filter(([, count]) => count > 0)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([kind, count]) => (isKind(kind) ? `- ${kind}: ${count} with /${KIND_PATTERN[kind]}/` : ""));
+};
+
+const ANSWER_OPENING_CHARS = 60;
+
+/** Questions with their answers, those that a tool put first; of what does not fit, the beginnings. */
+const renderAnswers = (
+  { answers }: Sections,
+  excludeSeq: Seq | null,
+  shown: ReadonlyMap<Seq, string>,
+  budgetTokens: number,
+): readonly string[] => {
+  const wanted = newestFirst(answers)
+    .filter(({ seq }) => seq !== excludeSeq)
+    .sort((a, b) => Number(b.via === "tool") - Number(a.via === "tool"));
+  // A message that is shown whole above needs only its question here.
+  const entry = ({ seq, question, answer }: Answer): string =>
+    shown.has(seq)
+      ? `- Message ${seq} answered: ${question}`
+      : `- Message ${seq}. Asked: ${question}\n${fenced(answer)}`;
+  const opening = ({ seq, answer }: Answer): string =>
+    `- Message ${seq} answered, beginning: ${answer.slice(0, ANSWER_OPENING_CHARS).toWellFormed().split(/\s+/).join(" ")}`;
+  const whole = within(wanted, entry, budgetTokens);
+  const rest = wanted.slice(whole.length).filter(({ via }) => via === "tool");
+  return [...whole.map(entry), ...within(rest, opening, budgetTokens * OPENINGS_SHARE).map(opening)];
+};
 
 /**
  * The sections as Markdown; empty where there is nothing to show.
@@ -174,18 +223,7 @@ export const renderSections = (
   { excludeSeq = null, budgets = sections.budgets }: RenderOptions = {},
 ): string => {
   const users = renderUsers(sections, excludeSeq, budgets.userTokens);
-  const answers = within(
-    newestFirst(sections.answers)
-      .filter(({ seq }) => seq !== excludeSeq)
-      // A message that is shown whole above needs only its question here.
-      .map(({ seq, question, answer }) =>
-        users.shown.has(seq)
-          ? `- Message ${seq} answered: ${question}`
-          : `- Message ${seq}. Asked: ${question}\n${fenced(answer)}`,
-      ),
-    (line) => line,
-    budgets.answerTokens,
-  );
+  const answers = renderAnswers(sections, excludeSeq, users.shown, budgets.answerTokens);
   const files = within(
     sections.files.map((file) => ({
       ...file,

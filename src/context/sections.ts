@@ -4,7 +4,8 @@
  */
 import type { Seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
-import { familiesOf, fitting, type IdentifierFamily, type IndexedIdentifier, mergedIndex } from "./identifier-index.ts";
+import { familiesOf, type IdentifierFamily } from "./identifier-families.ts";
+import { fitting, type IndexedIdentifier, mergedIndex } from "./identifier-index.ts";
 import type { Answer } from "./questions.ts";
 import { readRows, type TodoList, type UserMessage } from "./read-rows.ts";
 import { type SectionBudgets, sectionBudgets } from "./section-budgets.ts";
@@ -70,7 +71,7 @@ export interface SectionLimits {
 
 /** Enough to fill the largest budgets of a rendering (see `render-sections.ts`); about 80 KB of JSON in all. */
 export const SECTION_LIMITS: SectionLimits = {
-  userChars: 20_000,
+  userChars: 26_000,
   answerChars: 8_000,
   olderMessages: 60,
   files: 150,
@@ -100,6 +101,10 @@ const newest = <Item>(
 
 const bySeq = (a: { readonly seq: Seq }, b: { readonly seq: Seq }): number => a.seq - b.seq;
 
+/** Answers to a question that a tool put stand nowhere else; an answer in a message of the user is among those too. */
+const leastWanted = (a: Answer, b: Answer): number =>
+  Number(a.via === "tool") - Number(b.via === "tool") || a.seq - b.seq;
+
 type Unsized = Omit<Sections, "budgets">;
 
 /** Sections within their limits; what goes is counted. */
@@ -114,7 +119,7 @@ const bounded = (sections: Unsized, windowTokens: number, limits: SectionLimits)
     })),
   ].sort(bySeq);
   const answers = newest(
-    sections.answers,
+    [...sections.answers].sort(leastWanted),
     ({ question, answer }) => question.length + answer.length,
     limits.answerChars,
   );
@@ -131,7 +136,7 @@ const bounded = (sections: Unsized, windowTokens: number, limits: SectionLimits)
   return {
     userMessages: users.kept,
     olderMessages: openings.slice(-limits.olderMessages),
-    answers: answers.kept,
+    answers: [...answers.kept].sort(bySeq),
     files: files.slice(0, limits.files),
     todos: sections.todos,
     identifiers: identifiers.kept,
@@ -167,12 +172,6 @@ export const mergeSections = (
   for (const file of next.files) files.set(file.path, touchedAgain(files.get(file.path), file));
   const dropped = new Map(Object.entries(base.dropped));
   for (const [kind, count] of Object.entries(next.dropped)) dropped.set(kind, (dropped.get(kind) ?? 0) + count);
-  const families = new Map<string, IdentifierFamily>();
-  for (const family of [...base.families, ...next.families]) {
-    const key = `${family.kind} ${family.term}`;
-    const before = families.get(key);
-    families.set(key, before === undefined ? family : { ...family, count: before.count + family.count });
-  }
   return bounded(
     {
       userMessages: [...base.userMessages, ...next.userMessages].sort(bySeq),
@@ -181,7 +180,7 @@ export const mergeSections = (
       files: [...files.values()],
       todos: (next.todos?.seq ?? 0) >= (base.todos?.seq ?? 0) ? (next.todos ?? base.todos) : base.todos,
       identifiers: mergedIndex(base.identifiers, next.identifiers),
-      families: [...families.values()],
+      families: familiesOf([...base.families, ...next.families], [], limits.families),
       dropped: Object.fromEntries(dropped),
       sourceChars: base.sourceChars + next.sourceChars,
     },

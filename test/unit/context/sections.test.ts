@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { estimateTokens } from "../../../src/context/estimate.ts";
 import { renderSections } from "../../../src/context/render-sections.ts";
 import { sectionBudgets } from "../../../src/context/section-budgets.ts";
 import { EMPTY_SECTIONS, mergeSections, sectionsOf } from "../../../src/context/sections.ts";
@@ -72,8 +73,13 @@ describe("sectionsOf (S2)", () => {
 
   test("S2: answers to questions that a tool put, and that a text ended with", () => {
     expect(sections.answers).toEqual([
-      { seq: 3, question: "Drop the old columns?", answer: "Keep the fields until ratification on 12 March." },
-      { seq: 12, question: "Done so far. Which branch do you want?", answer: "release-2.4" },
+      {
+        seq: 3,
+        question: "Drop the old columns?",
+        answer: "Keep the fields until ratification on 12 March.",
+        via: "tool",
+      },
+      { seq: 12, question: "Which branch do you want?", answer: "release-2.4", via: "text" },
     ]);
   });
 
@@ -209,11 +215,14 @@ describe("renderSections (S2, S3)", () => {
     const large = renderSections(sections, { budgets: sectionBudgets(WINDOW, 1_000_000) });
     const small = renderSections(sections, { budgets: sectionBudgets(20_000, 1_000_000) });
     const whole = (out: string): number => out.match(/^- Message \d+: /gm)?.length ?? 0;
-    expect(whole(large)).toBeGreaterThan(6);
-    expect(whole(large)).toBeLessThan(14);
-    expect(whole(small)).toBe(1);
+    const verbatim = (out: string): string => out.slice(0, out.indexOf("## Earlier"));
+    expect(estimateTokens(verbatim(large))).toBeLessThan(5_100);
+    expect(estimateTokens(verbatim(large))).toBeGreaterThan(4_000);
+    expect(estimateTokens(verbatim(small))).toBeLessThan(1_100);
+    expect(whole(small)).toBeGreaterThan(0);
+    expect(whole(small)).toBeLessThan(whole(large));
     expect(large).toContain("- Message 40: Wish 40.");
-    expect(large).toMatch(/- Message 2\d began: Wish 2\d\./);
+    expect(large).toMatch(/- Message \d+ began: Wish \d+\./);
     expect(large).toMatch(/- and \d+ before them/);
   });
 
