@@ -14,6 +14,7 @@ import { afterReading, type GuardState } from "./guards.ts";
 import { type Climbed, climb, floorAfter, type LadderOutcome, type LadderPorts, type Why } from "./ladder.ts";
 import type { CommitPort, CompactionReason, CountTokens, HistoryPort, SummariserPort } from "./ports.ts";
 import { problemWords } from "./problems.ts";
+import { toolArgTruncation } from "./tool-arg-truncation.ts";
 import { type Budgets, decideTrigger } from "./trigger.ts";
 import { validateMessages } from "./validator.ts";
 import type { Renderer, SizedView } from "./view.ts";
@@ -163,6 +164,7 @@ export const compactNow = async (
     scale;
   const ports: LadderPorts = { history, summariser, commit };
   const outcome = await climb({
+    sessionId: run.sessionId,
     rows: options.rows,
     view: live.view,
     guards: live.guards,
@@ -278,6 +280,7 @@ const compactTool = (run: RunContext) =>
 /** See the module's comment. Its place in the stack is documented and pinned by a test. */
 export const compaction = (options: CompactionOptions): Middleware => ({
   name: "Compaction",
+  nested: [toolArgTruncation],
   assemble: (draft, run) => {
     draft.tools.push(compactTool(run));
   },

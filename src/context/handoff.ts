@@ -108,11 +108,19 @@ const summaryText = (generation: Generation): string => {
   return [`## What was done and found, up to message ${lastCovered(generation)}`, summary].join("\n");
 };
 
-const generationTexts = (generation: Generation, sessionId: string): readonly string[] => [
-  summaryText(generation),
-  renderSections(generation.sections, { excludeSeq: generation.pinned?.seq ?? null }),
-  historyText(generation.covered, generation.history, sessionId),
-];
+/**
+ * What a generation says: summary, sections, where the rest can be read. Rendered once, when it is committed, and kept with it.
+ * @param sessionId as the API shows it; part of the paths
+ */
+export const renderGeneration = (generation: Generation, sessionId: string): string =>
+  [
+    summaryText(generation),
+    renderSections(generation.sections, { excludeSeq: generation.pinned?.seq ?? null }),
+    historyText(generation.covered, generation.history, sessionId),
+  ]
+    .map((part) => part.trim())
+    .filter((part) => part !== "")
+    .join("\n\n");
 
 /**
  * The text of the handoff of a view: prefix, summary, sections, where the rest can be read, end mark, pinned ask (S4, C4).
@@ -124,7 +132,7 @@ export const renderHandoff = (view: ViewState, sessionId: string): string | null
   if (generation === null && hidden.length === 0) return null;
   const version = generation?.prefixVersion ?? UNRECORDED_PREFIX_VERSION;
   const background = [
-    ...(generation === null ? [] : generationTexts(generation, sessionId)),
+    generation === null ? "" : (generation.rendered ?? renderGeneration(generation, sessionId)),
     hidden.length === 0 ? "" : hiddenText(hidden, sessionId),
   ];
   const parts = [

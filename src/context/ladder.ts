@@ -8,7 +8,6 @@ import { type Seq, seq } from "../protocol/ids.ts";
 import type { LogRow, ViewMessage } from "../protocol/messages.ts";
 import { acceptSummary, summarySize } from "./acceptance.ts";
 import { isPaused, openAsk } from "./ask.ts";
-import { nextClipBoundary } from "./clip.ts";
 import { type Cut, decideCut, type Keep, type NothingToCut } from "./cut.ts";
 import { demoteContent, planDemotion } from "./demote.ts";
 import {
@@ -20,12 +19,13 @@ import {
   type Guard,
   type GuardState,
 } from "./guards.ts";
-import { PREFIX_VERSION } from "./handoff.ts";
+import { PREFIX_VERSION, renderGeneration } from "./handoff.ts";
 import type { CommitPort, CompactionReason, HistoryPort, Receipt, SummariserPort, SummaryFailure } from "./ports.ts";
 import { redact } from "./redact.ts";
 import { mergeSections, sectionsOf } from "./sections.ts";
 import { summarise } from "./summarise.ts";
 import { PROMPT_VERSION } from "./summary-prompt.ts";
+import { type Truncated, toolArgTruncation } from "./tool-arg-truncation.ts";
 import type { Budgets } from "./trigger.ts";
 import { type CannotFit, planTruncation } from "./truncate.ts";
 import { validateMessages } from "./validator.ts";
@@ -39,6 +39,7 @@ export interface LadderPorts {
 }
 
 export interface LadderInput {
+  readonly sessionId: string;
   /** Every loaded row, ascending. */
   readonly rows: readonly LogRow[];
   readonly view: ViewState;
@@ -220,7 +221,7 @@ const summariseStep = async (
   });
   if (summary.kind === "failed") return failedWith(guards, summary.failure, summary.reason);
 
-  const generation: Generation = {
+  const made: Generation = {
     number: input.nextGeneration,
     base: base?.number ?? 0,
     covered: cut.covered,
@@ -234,6 +235,7 @@ const summariseStep = async (
     history: history.pointer,
     prefixVersion: PREFIX_VERSION,
   };
+  const generation: Generation = { ...made, rendered: renderGeneration(made, input.sessionId) };
   const next: ViewState = { ...view, generation, thinkingFloor: floorAfter(input) };
   const after = input.measure(next);
   const accepted = acceptSummary({
@@ -262,13 +264,9 @@ const summariseStep = async (
   return { kind: "made", generation, receipt, view: next };
 };
 
-const clipStep = (input: LadderInput, view: ViewState) => {
-  const clip = nextClipBoundary(input.rows, view, input.budgets.windowTokens, input.estimateTokens);
-  if (clip === null) return null;
-  return {
-    view: { ...view, clippedBefore: clip.clippedBefore, thinkingFloor: floorAfter(input) },
-    clippedByTool: clip.clippedByTool,
-  };
+const clipStep = (input: LadderInput, view: ViewState): Truncated | null => {
+  const clip = toolArgTruncation.apply(input.rows, view, input.budgets.windowTokens, input.estimateTokens);
+  return clip === null ? null : { ...clip, view: { ...clip.view, thinkingFloor: floorAfter(input) } };
 };
 
 const demoteStep = (input: LadderInput, view: ViewState, tokensToFree: number) => {

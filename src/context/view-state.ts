@@ -40,6 +40,8 @@ export interface Generation {
   readonly history: HistoryPointer;
   /** Which of the prefix texts the handoff begins with (S4). */
   readonly prefixVersion: number;
+  /** What of the handoff follows from the above, as it was rendered at the commit: later code may word it otherwise (V2). */
+  readonly rendered?: string;
 }
 
 export interface ViewState {
@@ -99,6 +101,21 @@ export const union = (...sets: readonly (readonly SeqRange[])[]): readonly SeqRa
   }
   return joined;
 };
+
+/** What of the first ranges is in none of the second: sorted, disjoint. */
+export const difference = (ranges: readonly SeqRange[], without: readonly SeqRange[]): readonly SeqRange[] =>
+  without.reduce<readonly SeqRange[]>(
+    (left, cut) =>
+      left.flatMap(({ from, to }) =>
+        cut.to < from || to < cut.from
+          ? [{ from, to }]
+          : [
+              ...(from < cut.from ? [{ from, to: seq(cut.from - 1) }] : []),
+              ...(cut.to < to ? [{ from: seq(cut.to + 1), to }] : []),
+            ],
+      ),
+    union(ranges),
+  );
 
 /** Ranges as text, for people and prompts: `1-40, 43`. */
 export const rangesText = (ranges: readonly SeqRange[]): string =>

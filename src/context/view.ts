@@ -127,9 +127,19 @@ export const createRenderer = (options: ViewOptions): Renderer => {
 
   const made = (message: ViewMessage): Sized => sizedOf(message, utf8(message.content));
 
+  const handoffs = new WeakMap<ViewState, { readonly sized: Sized | null }>();
+  const handoffOf = (view: ViewState): Sized | null => {
+    const known = handoffs.get(view);
+    if (known !== undefined) return known.sized;
+    const message = handoffMessage(view, options.sessionId);
+    const sized = message === null ? null : made(message);
+    handoffs.set(view, { sized });
+    return sized;
+  };
+
   const parts = (rows: readonly LogRow[], view: ViewState): readonly Sized[] => {
-    const handoff = handoffMessage(view, options.sessionId);
-    const shown: Sized[] = handoff === null ? [] : [made(handoff)];
+    const handoff = handoffOf(view);
+    const shown: Sized[] = handoff === null ? [] : [handoff];
     const covered = view.generation?.covered ?? [];
     let pending: readonly string[] = [];
     for (const each of rows) {

@@ -75,6 +75,8 @@ export type ToolExec = (call: ToolCall, context: ToolContext) => Promise<ToolRes
 
 export interface Middleware {
   readonly name: string;
+  /** What runs inside this one's place in the stack. */
+  readonly nested?: readonly { readonly name: string }[];
   /** Adds to the request being assembled; called once per model call, in stack order, before any `wrapModelCall`. */
   assemble?(request: RequestDraft, run: RunContext): void | Promise<void>;
   /** Wraps the model call; the first in the stack is the outermost. */

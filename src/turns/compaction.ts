@@ -3,18 +3,19 @@ import { parseCalibration } from "../context/calibration.ts";
 import type { CompactionOptions, LiveView } from "../context/compact.ts";
 import { defaultEstimator, estimateRow } from "../context/estimate-request.ts";
 import { atTurnStart, type GuardState, NO_GUARDS } from "../context/guards.ts";
-import type { CommitPort, RevisionChange } from "../context/ports.ts";
+import type { CommitPort, HistoryPort, RevisionChange } from "../context/ports.ts";
 import { budgets } from "../context/trigger.ts";
 import { createRenderer } from "../context/view.ts";
 import { EMPTY_VIEW, rangesText, union } from "../context/view-state.ts";
 import type { FileSystem } from "../files/filesystem.ts";
+import { rebuildHistory } from "../files/history.ts";
 import { costUsd } from "../models/prices.ts";
 import { type ModelProfile, profileFor } from "../models/profiles.ts";
 import type { Provider } from "../models/provider.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { RunContext } from "../protocol/middleware.ts";
 import type { LoadedSession } from "../store/begin.ts";
-import { timesBetween } from "../store/log-range.ts";
+import { rowsBetween, timesBetween } from "../store/log-range.ts";
 import { commitRevision, recordSummaryFailure } from "../store/revisions.ts";
 import type { StepRecord } from "../store/statements.ts";
 import { compactionEvents } from "./compaction-events.ts";
@@ -138,6 +139,34 @@ const commitPort = ({ deps, session, live, journal }: CompactionWiring, summaris
   };
 };
 
+/**
+ * The history file, which mends itself: with each new section, those that an earlier compaction could not write are made from the log (M1).
+ * A repair that fails is tried again with the next section.
+ */
+const repairingHistory = ({ deps, session, live, files }: CompactionWiring): HistoryPort => {
+  const { sessionId } = session;
+  const port = historyPort({
+    files,
+    sessionId,
+    loadTimes: ({ from, to }) => timesBetween(deps.db, sessionId, from, to),
+  });
+  return {
+    append: async (range, rows) => {
+      const written = await port.append(range, rows);
+      const missing = (live.view.generation?.covered ?? []).map(({ from, to }) => ({ first: from, last: to }));
+      await rebuildHistory(files, sessionId, missing, (first, last) =>
+        rowsBetween(deps.db, sessionId, first, last),
+      ).catch((error: unknown) => {
+        deps.log.warn("the history file could not be repaired", {
+          session_id: sessionId,
+          error: error instanceof Error ? error.name : typeof error,
+        });
+      });
+      return written;
+    },
+  };
+};
+
 /** Everything that compaction needs for this run. */
 export const compactionOptions = (wiring: CompactionWiring): CompactionOptions => {
   const { deps, session, settings, profile, live, provider, run, journal } = wiring;
@@ -164,11 +193,7 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
     minTailUserMessages: context.min_tail_user_messages ?? 1,
     estimateTokens: defaultEstimator.text,
     newAttemptId: () => deps.newId("cmp"),
-    history: historyPort({
-      files: wiring.files,
-      sessionId: session.sessionId,
-      loadTimes: ({ from, to }) => timesBetween(deps.db, session.sessionId, from, to),
-    }),
+    history: repairingHistory(wiring),
     summariser: summariserPort({
       provider,
       model: summariserModel,

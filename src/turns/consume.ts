@@ -1,4 +1,5 @@
 /** The queue door: each message is done and acknowledged, or given back, on its own. */
+import { compactBacklog } from "./backlog.ts";
 import type { Deps } from "./deps.ts";
 import { eraseObjects } from "./erase.ts";
 import type { QueueMessage } from "./queue.ts";
@@ -13,16 +14,20 @@ const handle = async (deps: Deps, message: QueueMessage): Promise<void> => {
   switch (message.type) {
     case "erase_objects":
       return eraseObjects(deps, message);
+    case "compact_backlog":
+      return compactBacklog(deps, message);
     default:
-      return message.type satisfies never;
+      return message satisfies never;
   }
 };
+
+const TYPES: readonly unknown[] = ["erase_objects", "compact_backlog"] satisfies readonly QueueMessage["type"][];
 
 const isKnown = (body: unknown): body is QueueMessage =>
   typeof body === "object" &&
   body !== null &&
   Reflect.get(body, "v") === 1 &&
-  Reflect.get(body, "type") === "erase_objects";
+  TYPES.includes(Reflect.get(body, "type"));
 
 /**
  * Works through a batch. A message of another version is acknowledged and logged: a newer Worker sent it, and giving it back would only

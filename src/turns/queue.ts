@@ -8,4 +8,12 @@ export interface EraseObjects {
   readonly sessionId: SessionId;
 }
 
-export type QueueMessage = EraseObjects;
+/** Rows of a session that a turn could not load are to be compacted in the background (V7). */
+export interface CompactBacklog {
+  readonly v: 1;
+  readonly type: "compact_backlog";
+  readonly tenantId: TenantId;
+  readonly sessionId: SessionId;
+}
+
+export type QueueMessage = EraseObjects | CompactBacklog;

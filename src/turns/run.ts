@@ -23,6 +23,7 @@ import { RENEWAL_SECONDS } from "../store/lease.ts";
 import type { RunRecord } from "../store/runs.ts";
 import { hango, turnAttributes } from "../telemetry/genai.ts";
 import type { Span } from "../telemetry/tracer.ts";
+import { requestBacklog } from "./backlog-request.ts";
 import { compactionOptions, liveViewOf, sessionProfile } from "./compaction.ts";
 import type { Deps } from "./deps.ts";
 import { runErrorOf, TurnTimedOut } from "./failure.ts";
@@ -244,6 +245,8 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
   });
   const ended = journal.ended();
   if (ended === null) throw new LeaseLost();
+  // The session is free now. A message that is lost is sent again after the next turn, which finds the same rows unloaded.
+  await requestBacklog(deps, request.session).catch(() => undefined);
   return ended;
 };
 

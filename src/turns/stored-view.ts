@@ -7,7 +7,12 @@ import type { StoredGeneration, StoredView } from "../store/view.ts";
 /** A generation as it was committed. */
 export const generationOf = ({ sections, ...generation }: StoredGeneration): Generation => ({
   ...generation,
-  sections: JSON.parse(sections),
+  ...(JSON.parse(sections) as Pick<Generation, "sections" | "rendered">),
+});
+
+const storedGenerationOf = ({ sections, rendered, ...generation }: Generation): StoredGeneration => ({
+  ...generation,
+  sections: JSON.stringify({ sections, rendered }),
 });
 
 /**
@@ -29,5 +34,5 @@ export const viewStateOf = (
 /** A view as it is stored. */
 export const storedViewOf = ({ generation, ...view }: ViewState): StoredView => ({
   ...view,
-  generation: generation === null ? null : { ...generation, sections: JSON.stringify(generation.sections) },
+  generation: generation === null ? null : storedGenerationOf(generation),
 });

@@ -1,4 +1,5 @@
 /** The summariser's call, as compaction sees it (S7): its own span, its own usage row, nothing of it in the caller's stream. */
+import { defaultEstimator } from "../context/estimate-request.ts";
 import type { SummariserPort, SummaryFailure } from "../context/ports.ts";
 import { type FailureKind, ModelError } from "../models/errors.ts";
 import type { ModelProfile } from "../models/profiles.ts";
@@ -46,7 +47,8 @@ export interface SummariserOptions {
 
 export const summariserPort = (options: SummariserOptions): SummariserPort => ({
   model: options.model,
-  windowTokens: options.profile.maxInputTokens,
+  // Its input is measured before the model's tokenizer is taken into account.
+  windowTokens: Math.floor(options.profile.maxInputTokens / defaultEstimator.scale(options.model)),
   failureOf: (error) => (error instanceof ModelError ? FAILURES[error.kind] : "transient"),
   call: ({ system, prompt, maxTokens }) => {
     const { provider, model, profile, tracer, span, now } = options;
