@@ -32,6 +32,10 @@ export const KIND_PATTERN: Readonly<Record<IdentifierKind, string>> = {
 
 /** Directories of a path that a family's term goes down to at most. */
 const DEEPEST = 5;
+/** A single directory, such as "/home", would find everything. */
+const SHALLOWEST = 2;
+/** Of all families, those of paths at most, before they are grouped by fewer directories. */
+const PATH_SHARE = 0.6;
 const MIN_TERM_CHARS = 2;
 
 /** The leading directories of a path, at most `depth` of them. */
@@ -51,12 +55,12 @@ const familyTerm = ({ text, kind }: IndexedIdentifier): string | null => {
     case "number":
       return text.replace(/^[\d.,]+/, "");
     case "date":
-      return text.slice(0, 7);
+      return null;
     case "email":
       return text.slice(text.indexOf("@"));
     case "id":
     case "code":
-      return /^[^\d_-]{3,}?(?=[\d_-]|[a-z][A-Z])/.exec(text)?.[0] ?? null;
+      return /^[A-Za-z#$]{3,}?(?=[\d_-]|(?<=[a-z])[A-Z])/.exec(text)?.[0] ?? null;
     case "error":
     case "uuid":
     case "hash":
@@ -97,10 +101,13 @@ export const familiesOf = (
 ): readonly IdentifierFamily[] => {
   const single = dropped.flatMap((entry): readonly IdentifierFamily[] => {
     const term = familyTerm(entry)?.trim() ?? "";
-    return term.length < MIN_TERM_CHARS ? [] : [{ term, kind: entry.kind, count: 1, lastSeq: entry.seq }];
+    return term.length < MIN_TERM_CHARS || !/[\p{L}%$€£¥]/u.test(term)
+      ? []
+      : [{ term, kind: entry.kind, count: 1, lastSeq: entry.seq }];
   });
   let families = grouped([...known, ...single], DEEPEST);
-  for (let depth = DEEPEST - 1; depth > 0 && families.length > limit; depth--) families = grouped(families, depth);
+  const tooMany = (): boolean => families.filter(({ kind }) => kind === "path").length > limit * PATH_SHARE;
+  for (let depth = DEEPEST - 1; depth >= SHALLOWEST && tooMany(); depth--) families = grouped(families, depth);
   return [...families]
     .sort((a, b) => b.count - a.count || b.lastSeq - a.lastSeq || (a.term < b.term ? -1 : 1))
     .slice(0, limit);

@@ -69,14 +69,14 @@ export interface SectionLimits {
   readonly families: number;
 }
 
-/** Enough to fill the largest budgets of a rendering (see `render-sections.ts`); about 80 KB of JSON in all. */
+/** Enough to fill the largest budgets of a rendering (see `render-sections.ts`); about 130 KB of JSON in all, half of it the index. */
 export const SECTION_LIMITS: SectionLimits = {
   userChars: 26_000,
   answerChars: 8_000,
   olderMessages: 60,
   files: 150,
-  identifierChars: 40_000,
-  families: 80,
+  identifierChars: 20_000,
+  families: 60,
 };
 
 const OPENING_CHARS = 120;
