@@ -12,7 +12,14 @@ import { afterRevision, type Calibration, observe, project } from "./calibration
 import { estimateRequest } from "./estimate-request.ts";
 import { afterReading, type GuardState } from "./guards.ts";
 import { type Climbed, climb, floorAfter, type LadderOutcome, type LadderPorts, type Why } from "./ladder.ts";
-import type { CommitPort, CompactionReason, CountTokens, HistoryPort, SummariserPort } from "./ports.ts";
+import type {
+  CommitPort,
+  CompactionReason,
+  CountTokens,
+  HistoryPort,
+  SummariserPort,
+  SummaryFailure,
+} from "./ports.ts";
 import { problemWords } from "./problems.ts";
 import { toolArgTruncation } from "./tool-arg-truncation.ts";
 import { type Budgets, decideTrigger } from "./trigger.ts";
@@ -24,6 +31,24 @@ import { volatileHash } from "./volatile.ts";
 /** Even the smallest view of the session does not fit the window (ladder step 6). The log is unchanged and the session usable. */
 export class ContextCannotFit extends Error {
   override readonly name = "ContextCannotFit";
+}
+
+/** The session has to be compacted before it can go on, and the summariser cannot be had (G2). Nothing was changed. */
+export class CompactionAborted extends Error {
+  override readonly name = "CompactionAborted";
+  readonly failure: SummaryFailure;
+  constructor(failure: SummaryFailure) {
+    super(`the session must be compacted, and the summary failed: ${failure}`);
+    this.failure = failure;
+  }
+}
+
+/** The view breaks a rule of the provider and is not sent (C7). Says which message and which rule, never what it says. */
+export class InvalidView extends Error {
+  override readonly name = "InvalidView";
+  constructor(problems: readonly string[]) {
+    super(problems.slice(0, 3).join("; "));
+  }
 }
 
 /** The run has lost its session in the middle of a commit (M2). */
@@ -214,6 +239,7 @@ const settle = (options: CompactionOptions, outcome: LadderOutcome, reason: Comp
       events.refused({ reason, why: outcome.why });
       return;
     case "cannot_fit":
+    case "aborted":
       live.guards = outcome.guards;
       return;
     case "late":
@@ -295,6 +321,7 @@ export const compaction = (options: CompactionOptions): Middleware => ({
       const outcome = await compactNow(options, run, request, need);
       if (outcome.kind === "late") throw new CommitWasLate();
       if (outcome.kind === "cannot_fit") throw new ContextCannotFit(outcome.what);
+      if (outcome.kind === "aborted") throw new CompactionAborted(outcome.failure);
       size = measure(live.view);
       projected = size.tokens;
     }
@@ -319,11 +346,14 @@ export const compaction = (options: CompactionOptions): Middleware => ({
   },
 });
 
-/** The un-compacted path is validated too (C7). What a provider might still take is sent: the log is what it is, and it may know better. */
+/**
+ * An invalid request is never sent, compacted or not (C7): the provider would refuse it every time, and the reason would be hidden.
+ * @throws InvalidView
+ */
 const checkView = (options: CompactionOptions, messages: readonly ViewMessage[]): void => {
-  const problems = validateMessages(messages, {
-    maxMarks: MARKS_FOR_MESSAGES,
-    pauseTurn: messages.at(-1)?.role === "assistant",
-  });
-  if (problems.length > 0) options.events.invalid(problems.map(problemWords));
+  const pauseTurn = messages.at(-1)?.role === "assistant";
+  const problems = validateMessages(messages, { maxMarks: MARKS_FOR_MESSAGES, pauseTurn }).map(problemWords);
+  if (problems.length === 0) return;
+  options.events.invalid(problems);
+  throw new InvalidView(problems);
 };

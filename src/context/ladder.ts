@@ -89,6 +89,8 @@ export type LadderOutcome =
   | { readonly kind: "unchanged"; readonly guards: GuardState; readonly why: Why }
   /** Even the smallest view is too large (ladder step 6). */
   | { readonly kind: "cannot_fit"; readonly what: string; readonly guards: GuardState }
+  /** The summariser cannot be had and the view does not fit without it: the turn is given up before anything is lost (G2). */
+  | { readonly kind: "aborted"; readonly failure: SummaryFailure; readonly guards: GuardState }
   /** The run has lost its session: nothing was stored (M2). */
   | { readonly kind: "late" };
 
@@ -311,16 +313,24 @@ const shrink = async (input: LadderInput, state: State): Promise<string | null> 
     if (demoted !== null && take(input, state, "demote", demoted.view)) await keepReadable(input, demoted.rows);
   }
   if (fits(input, state.size, limit)) return null;
-  const plan = planTruncation({
-    rows: shown(input.rows, state.view),
-    hidden: state.view.hidden,
-    tokensToFree: excess(input, state.size, limit),
-    tokensOf: (row) => input.rowTokens(row, state.view),
-  });
-  if (plan.kind === "cannot_fit") return cannotFitWords(plan);
-  await keepReadable(input, plan.newlyHidden);
-  take(input, state, "truncate", { ...state.view, hidden: plan.hidden, thinkingFloor: floorAfter(input) });
-  return fits(input, state.size, limit) ? null : "what must be kept is larger than the window";
+  // What is hidden is named in the view, which takes room too: more goes until all of it fits.
+  for (let tokensToFree = excess(input, state.size, limit); ; ) {
+    const plan = planTruncation({
+      rows: shown(input.rows, state.view),
+      hidden: state.view.hidden,
+      tokensToFree,
+      tokensOf: (row) => input.rowTokens(row, state.view),
+    });
+    if (plan.kind === "cannot_fit") return cannotFitWords(plan);
+    const view = { ...state.view, hidden: plan.hidden, thinkingFloor: floorAfter(input) };
+    const size = input.measure(view);
+    if (!fits(input, size, limit)) {
+      tokensToFree += Math.max(1, excess(input, size, limit));
+      continue;
+    }
+    await keepReadable(input, plan.newlyHidden);
+    return take(input, state, "truncate", view) ? null : "what must be kept is larger than the window";
+  }
 };
 
 /** What has to go, in tokens: of the budget in tokens, or the same share where bytes or media are over theirs (E6). */
@@ -383,6 +393,9 @@ const outcomeOf = async (input: LadderInput, state: State, before: SizedView, wh
   };
 };
 
+/** Failures with which the model call would fail as well: hiding rows for it would lose something for nothing (G2). */
+const ABORTING: ReadonlySet<SummaryFailure> = new Set(["authentication", "quota", "network", "overloaded"]);
+
 /**
  * Climbs the ladder and commits what it decided.
  * @returns the new view, or why there is none; never throws for a failed summary or history write
@@ -426,6 +439,9 @@ export const climb = async (input: LadderInput): Promise<LadderOutcome> => {
           await input.ports.commit.recordFailure(why.failure, state.guards, why.cooldownSeconds);
       }
     }
+  }
+  if (why.kind === "failed" && ABORTING.has(why.failure) && !fits(input, state.size, input.hardLimitTokens)) {
+    return { kind: "aborted", failure: why.failure, guards: state.guards };
   }
   const tooLarge = await shrink(input, state);
   if (tooLarge !== null) return { kind: "cannot_fit", what: tooLarge, guards: state.guards };

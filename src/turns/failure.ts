@@ -1,5 +1,5 @@
 /** What went wrong with a run, in the words of the API's closed list of errors. */
-import { ContextCannotFit } from "../context/compact.ts";
+import { CompactionAborted, ContextCannotFit, InvalidView } from "../context/compact.ts";
 import { BucketUnavailable } from "../files/bucket-error.ts";
 import { type FailureKind, ModelError } from "../models/errors.ts";
 import { LeaseLost, StoreUnavailable } from "../store/errors.ts";
@@ -46,6 +46,11 @@ const BY_KIND: Readonly<Record<FailureKind, Words>> = {
 const sentence = (text: string): string =>
   `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 
+const abortedWords = (failure: CompactionAborted["failure"]): Words => {
+  if (failure === "overloaded") return overloaded("provider_overloaded");
+  return failure === "network" ? provider : rejected;
+};
+
 /**
  * The error that a run is recorded and answered with.
  * @returns what the caller is told; an unexpected error tells nothing of the inside
@@ -54,6 +59,10 @@ export const runErrorOf = (error: unknown): RunError => {
   if (error instanceof ModelError) return { ...BY_KIND[error.kind], message: sentence(error.message) };
   if (error instanceof ContextCannotFit) {
     return { ...cannotFit, message: `The session does not fit the model's context window: ${error.message}.` };
+  }
+  if (error instanceof CompactionAborted) return { ...abortedWords(error.failure), message: sentence(error.message) };
+  if (error instanceof InvalidView) {
+    return { ...rejected, message: `The session's messages break a rule of the provider: ${error.message}.` };
   }
   if (error instanceof TurnTimedOut) return { ...BY_KIND.timeout, message: sentence(error.message) };
   if (error instanceof LeaseLost) return { ...BY_KIND.aborted, message: sentence(error.message) };
