@@ -11,7 +11,8 @@ import { defineTool } from "../protocol/tool.ts";
 import { afterRevision, type Calibration, observe, project } from "./calibration.ts";
 import { estimateRequest } from "./estimate-request.ts";
 import { afterReading, type GuardState } from "./guards.ts";
-import { type Climbed, climb, floorAfter, type LadderOutcome, type LadderPorts, type Why } from "./ladder.ts";
+import { climb } from "./ladder.ts";
+import { type Climbed, floorAfter, type LadderOutcome, type LadderPorts, type Why } from "./ladder-input.ts";
 import type {
   CommitPort,
   CompactionReason,

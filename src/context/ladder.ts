@@ -3,268 +3,25 @@
  * soon as the request fits. No step runs twice in a call. What the steps decide is stored by one commit at the end, before it is sent
  * (M1); until then nothing has changed but a section of the history file, whose key makes a repeat overwrite it.
  */
-
-import { type Seq, seq } from "../protocol/ids.ts";
-import type { LogRow, ViewMessage } from "../protocol/messages.ts";
-import { acceptSummary, summarySize } from "./acceptance.ts";
-import { isPaused, openAsk } from "./ask.ts";
-import { type Cut, decideCut, type Keep, type NothingToCut } from "./cut.ts";
+import type { LogRow } from "../protocol/messages.ts";
 import { demoteContent, planDemotion } from "./demote.ts";
+import { afterSuccess, beforeForced, decideGuards, type GuardState } from "./guards.ts";
 import {
-  afterFailure,
-  afterNothing,
-  afterSuccess,
-  beforeForced,
-  decideGuards,
-  type Guard,
-  type GuardState,
-} from "./guards.ts";
-import { PREFIX_VERSION, renderGeneration } from "./handoff.ts";
-import type { CommitPort, CompactionReason, HistoryPort, Receipt, SummariserPort, SummaryFailure } from "./ports.ts";
-import { redact } from "./redact.ts";
-import { mergeSections, sectionsOf } from "./sections.ts";
-import { summarise } from "./summarise.ts";
-import { PROMPT_VERSION } from "./summary-prompt.ts";
+  type Climbed,
+  floorAfter,
+  type LadderInput,
+  type LadderOutcome,
+  lastSeq,
+  type Step,
+  shown,
+  type Why,
+} from "./ladder-input.ts";
+import type { SummaryFailure } from "./ports.ts";
+import { summariseStep } from "./summarise-step.ts";
 import { type Truncated, toolArgTruncation } from "./tool-arg-truncation.ts";
-import type { Budgets } from "./trigger.ts";
 import { type CannotFit, planTruncation } from "./truncate.ts";
-import { validateMessages } from "./validator.ts";
 import type { SizedView } from "./view.ts";
-import { contains, type Generation, type HistoryPointer, rangesOf, type ViewState } from "./view-state.ts";
-
-export interface LadderPorts {
-  readonly history: HistoryPort;
-  readonly summariser: SummariserPort;
-  readonly commit: CommitPort;
-}
-
-export interface LadderInput {
-  readonly sessionId: string;
-  /** Every loaded row, ascending. */
-  readonly rows: readonly LogRow[];
-  readonly view: ViewState;
-  readonly guards: GuardState;
-  readonly reason: CompactionReason;
-  readonly focus: string | null;
-  readonly budgets: Budgets;
-  /** Where the request is under its trigger and under what it must never exceed, in tokens. */
-  readonly triggerTokens: number;
-  readonly hardLimitTokens: number;
-  readonly maxBytes: number;
-  /** The reading of this turn's newest request, null before the first (M4). */
-  readonly reading: number | null;
-  /** Thinking is valid only behind the bytes that it was written after (V5). */
-  readonly thinkingBound: boolean;
-  readonly minTailUserMessages: number;
-  /** Cache marks left for messages (C7). */
-  readonly maxMarks: number;
-  readonly measure: (view: ViewState) => SizedView;
-  readonly estimateTokens: (text: string) => number;
-  /** Tokens of a row as the view shows it. */
-  readonly rowTokens: (row: LogRow, view: ViewState) => number;
-  readonly attemptId: string;
-  /** Numbers of voided generations are not used again. */
-  readonly nextGeneration: number;
-  readonly ports: LadderPorts;
-}
-
-/** What became of a climb, for events, spans and the receipt. */
-export interface Climbed {
-  readonly view: ViewState;
-  readonly guards: GuardState;
-  readonly tokensBefore: number;
-  readonly tokensAfter: number;
-  /** The generation, where one was made. */
-  readonly compaction: { readonly generation: Generation; readonly receipt: Receipt } | null;
-  /** Steps that changed the view, in order. */
-  readonly steps: readonly Step[];
-  readonly clippedByTool: Readonly<Record<string, number>>;
-}
-
-export type Step = "clip" | "summarise" | "demote" | "truncate";
-
-export type LadderOutcome =
-  | ({ readonly kind: "changed" } & Climbed)
-  /** Nothing was changed: a guard is on, there is nothing to cut, or the summary failed while the view still fits. */
-  | { readonly kind: "unchanged"; readonly guards: GuardState; readonly why: Why }
-  /** Even the smallest view is too large (ladder step 6). */
-  | { readonly kind: "cannot_fit"; readonly what: string; readonly guards: GuardState }
-  /** The summariser cannot be had and the view does not fit without it: the turn is given up before anything is lost (G2). */
-  | { readonly kind: "aborted"; readonly failure: SummaryFailure; readonly guards: GuardState }
-  /** The run has lost its session: nothing was stored (M2). */
-  | { readonly kind: "late" };
-
-export type Why =
-  | { readonly kind: "guard"; readonly guard: Guard; readonly words: string }
-  | { readonly kind: "nothing_to_cut"; readonly words: string }
-  | {
-      readonly kind: "failed";
-      readonly failure: SummaryFailure;
-      readonly words: string;
-      readonly cooldownSeconds: number;
-    }
-  | { readonly kind: "fits" };
-
-const lastSeq = (rows: readonly LogRow[]): Seq => rows.at(-1)?.seq ?? seq(0);
-
-/**
- * Where thinking begins to be shown after a change of earlier bytes (V5): behind the log on models that bind it; else behind the turn
- * in progress, whose blocks the provider demands back before a pending call.
- */
-export const floorAfter = (input: Pick<LadderInput, "rows" | "view" | "thinkingBound">): Seq => {
-  const open = input.thinkingBound ? undefined : openAsk(input.rows);
-  const floor = open === undefined ? lastSeq(input.rows) + 1 : open.seq;
-  return seq(Math.max(floor, input.view.thinkingFloor));
-};
-
-/** The rows that a view shows. */
-const shown = (rows: readonly LogRow[], view: ViewState): readonly LogRow[] =>
-  rows.filter((row) => !contains(view.generation?.covered ?? [], row.seq) && !contains(view.hidden, row.seq));
-
-const problemsOf = (input: LadderInput, view: ViewState, messages: readonly ViewMessage[]) => {
-  const newest = input.rows.at(-1);
-  const ask = openAsk(input.rows);
-  const pinned = view.generation?.pinned ?? null;
-  const liveAsk =
-    ask === undefined
-      ? {}
-      : pinned?.seq === ask.seq
-        ? { liveAsk: { kind: "pinned" as const, text: pinned.text } }
-        : { liveAsk: { kind: "row" as const, content: ask.content } };
-  return validateMessages(messages, {
-    pauseTurn: newest !== undefined && isPaused(newest),
-    maxMarks: input.maxMarks,
-    ...liveAsk,
-  });
-};
-
-const NOTHING: Readonly<Record<NothingToCut, string>> = {
-  no_rows: "the session has no messages",
-  no_new_rows: "nothing was said since the last compaction",
-  all_kept: "everything there is would be kept",
-  paused: "the model has paused in the middle of its answer",
-};
-
-const keepOf = ({ keep }: Budgets): Keep =>
-  keep.kind === "share" ? { kind: "fraction", frac: keep.frac } : { kind: "messages", count: keep.count };
-
-type Summarised =
-  | { readonly kind: "made"; readonly generation: Generation; readonly receipt: Receipt; readonly view: ViewState }
-  | { readonly kind: "why"; readonly why: Why; readonly guards: GuardState };
-
-/** Writes the covered rows to the history file; where that fails the API's own messages are named, if sending cannot wait (M1). */
-const offload = async (
-  input: LadderInput,
-  cut: Cut,
-  mustGoOn: boolean,
-): Promise<{
-  readonly pointer: HistoryPointer;
-  readonly sizeBytes: number | null;
-  readonly sha256: string | null;
-} | null> => {
-  const first = cut.newlyCovered[0];
-  const last = cut.newlyCovered.at(-1);
-  if (first === undefined || last === undefined) return null;
-  try {
-    return await input.ports.history.append({ from: first.seq, to: last.seq }, cut.newlyCovered);
-  } catch {
-    return mustGoOn ? { pointer: { kind: "api" }, sizeBytes: null, sha256: null } : null;
-  }
-};
-
-const failedWith = (guards: GuardState, failure: SummaryFailure, words: string): Summarised => {
-  const after = afterFailure(guards, failure);
-  return {
-    kind: "why",
-    guards: after.state,
-    why: { kind: "failed", failure, words, cooldownSeconds: after.cooldownSeconds },
-  };
-};
-
-const summariseStep = async (
-  input: LadderInput,
-  view: ViewState,
-  before: SizedView,
-  guards: GuardState,
-): Promise<Summarised> => {
-  const base = view.generation;
-  const cut = decideCut({
-    rows: shown(input.rows, view),
-    base,
-    keep: keepOf(input.budgets),
-    windowTokens: input.budgets.windowTokens,
-    tokensOf: (row) => input.rowTokens(row, view),
-    minTailUserMessages: input.minTailUserMessages,
-    // After an overflow the kept slice is what is too large, and may be cut again.
-    ...(input.reason === "overflow" ? {} : { settledSeq: seq(guards.newestSeq) }),
-  });
-  if (cut.kind === "nothing") {
-    return {
-      kind: "why",
-      guards: afterNothing(guards, input.reason),
-      why: { kind: "nothing_to_cut", words: NOTHING[cut.reason] },
-    };
-  }
-  const mustGoOn = before.tokens > input.hardLimitTokens;
-  const history = await offload(input, cut, mustGoOn);
-  if (history === null) return failedWith(guards, "transient", "the history file could not be written");
-
-  const coveredTokens = cut.newlyCovered.reduce((sum, row) => sum + input.rowTokens(row, view), 0);
-  const size = summarySize(coveredTokens, input.budgets.windowTokens);
-  const summary = await summarise({
-    rows: cut.newlyCovered,
-    base,
-    pinned: cut.pinned,
-    focus: input.focus,
-    size,
-    port: input.ports.summariser,
-    redact: (text) => redact(text).text,
-    estimateTokens: input.estimateTokens,
-  });
-  if (summary.kind === "failed") return failedWith(guards, summary.failure, summary.reason);
-
-  const made: Generation = {
-    number: input.nextGeneration,
-    base: base?.number ?? 0,
-    covered: cut.covered,
-    summary: summary.text,
-    sections: mergeSections(
-      base?.sections ?? null,
-      sectionsOf(cut.newlyCovered, input.budgets.windowTokens),
-      input.budgets.windowTokens,
-    ),
-    pinned: cut.pinned,
-    history: history.pointer,
-    prefixVersion: PREFIX_VERSION,
-  };
-  const generation: Generation = { ...made, rendered: renderGeneration(made, input.sessionId) };
-  const next: ViewState = { ...view, generation, thinkingFloor: floorAfter(input) };
-  const after = input.measure(next);
-  const accepted = acceptSummary({
-    text: summary.text,
-    stopReason: summary.stopReason,
-    targetTokens: size.targetTokens,
-    replacedTokens: coveredTokens + (base === null ? 0 : input.estimateTokens(base.summary)),
-    newViewEstimate: after.tokens,
-    oldViewEstimate: before.tokens,
-    problems: problemsOf(input, next, after.messages),
-    estimateTokens: input.estimateTokens,
-  });
-  if (accepted.kind === "rejected") return failedWith(guards, accepted.failure, accepted.reason);
-  const receipt: Receipt = {
-    attemptId: input.attemptId,
-    reason: input.reason,
-    tokensBefore: before.tokens,
-    tokensAfter: after.tokens,
-    evicted: cut.newlyCovered.length,
-    model: summary.model,
-    usage: summary.usage,
-    promptVersion: PROMPT_VERSION,
-    historySizeBytes: history.sizeBytes,
-    historySha256: history.sha256,
-  };
-  return { kind: "made", generation, receipt, view: next };
-};
+import { contains, rangesOf, type ViewState } from "./view-state.ts";
 
 const clipStep = (input: LadderInput, view: ViewState): Truncated | null => {
   const clip = toolArgTruncation.apply(input.rows, view, input.budgets.windowTokens, input.estimateTokens);
@@ -421,7 +178,8 @@ export const climb = async (input: LadderInput): Promise<LadderOutcome> => {
     const allowed = decideGuards(state.guards, {
       reason: input.reason,
       reading: input.reading,
-      triggerTokens: input.triggerTokens,
+      // A reading is in the provider's tokens, and so is this; the ladder's own limits are in ours.
+      triggerTokens: input.budgets.triggerTokens,
     });
     if (allowed.kind === "blocked") {
       why = { kind: "guard", guard: allowed.guard, words: allowed.words };
@@ -444,6 +202,10 @@ export const climb = async (input: LadderInput): Promise<LadderOutcome> => {
     return { kind: "aborted", failure: why.failure, guards: state.guards };
   }
   const tooLarge = await shrink(input, state);
-  if (tooLarge !== null) return { kind: "cannot_fit", what: tooLarge, guards: state.guards };
+  if (tooLarge !== null) {
+    // A summary that was made is not committed then, and nothing may know of it (M2).
+    const guards = state.compaction === null ? state.guards : input.guards;
+    return { kind: "cannot_fit", what: tooLarge, guards };
+  }
   return outcomeOf(input, state, before, why);
 };

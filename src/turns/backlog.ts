@@ -4,7 +4,7 @@
  * comes with the session's next own compaction, from what it still shows.
  */
 import { PREFIX_VERSION, renderGeneration } from "../context/handoff.ts";
-import { floorAfter } from "../context/ladder.ts";
+import { floorAfter } from "../context/ladder-input.ts";
 import { EMPTY_SECTIONS, mergeSections, type Sections, sectionsOf } from "../context/sections.ts";
 import { difference, type Generation, rangesOf, type SeqRange, union, type ViewState } from "../context/view-state.ts";
 import { seq } from "../protocol/ids.ts";

@@ -1,7 +1,7 @@
 /** A compaction that was asked for from outside (`POST /compact`, G9): a run of its own that makes no turn. */
 import { assembleRequest } from "../agent/loop.ts";
 import { compactNow } from "../context/compact.ts";
-import type { LadderOutcome } from "../context/ladder.ts";
+import type { LadderOutcome } from "../context/ladder-input.ts";
 import { seq } from "../protocol/ids.ts";
 import type { LoadedSession } from "../store/begin.ts";
 import { LeaseLost } from "../store/errors.ts";
