@@ -37,6 +37,8 @@ const BLOCKS: readonly (readonly [number, number, string])[] = [
   [0x370, 0x3ff, "greek"],
   [0x400, 0x52f, "cyrillic"],
   [0x402, 0x40f, "cyrillicOther"],
+  [0x42a, 0x42a, "cyrillicOther"],
+  [0x44a, 0x44a, "cyrillicOther"],
   [0x450, 0x45f, "cyrillicOther"],
   [0x451, 0x451, "cyrillic"],
   [0x490, 0x491, "cyrillicOther"],

@@ -10,83 +10,83 @@
 
 /** A character by what stands before it: line start, one space, more spaces, letter, capital, digit, `_-`, `./\\`, quotes, opening, closing, other punctuation, another script, a symbol. */
 export const AFTER: Readonly<Record<string, readonly number[]>> = {
-  letter: [1132, 132, 145, 0, 0, 1092, 447, 385, 565, 793, 23, 674, 371, 202],
-  upper: [1009, 380, 135, 0, 0, 1631, 954, 600, 942, 1026, 1197, 845, 15, 1686],
-  digit: [592, 1609, 776, 1330, 1601, 0, 885, 2097, 1057, 969, 1209, 977, 742, 1357],
-  space: [771, 0, 0, 787, 613, 862, 12, 610, 636, 126, 538, 397, 0, 294],
-  newline: [82, 496, 261, 1342, 1655, 1834, 176, 94, 973, 522, 569, 845, 1152, 1403],
-  tab: [77, 1393, 716, 154, 293, 1770, 184, 736, 700, 700, 555, 84, 694, 685],
-  quote: [1122, 1004, 0, 827, 905, 938, 1253, 148, 558, 85, 0, 391, 718, 861],
-  apostrophe: [1114, 1326, 1752, 245, 73, 821, 659, 1282, 1165, 546, 1146, 1628, 528, 1270],
-  backtick: [53, 457, 617, 1421, 0, 267, 564, 1216, 852, 522, 1220, 149, 739, 1354],
-  underscore: [324, 0, 825, 929, 109, 839, 869, 1644, 0, 14, 1001, 1542, 941, 638],
-  hyphen: [903, 777, 1302, 1352, 209, 1307, 780, 680, 397, 277, 868, 657, 1659, 681],
-  dot: [939, 1608, 411, 1204, 897, 282, 314, 648, 0, 171, 0, 1105, 568, 667],
-  comma: [832, 816, 863, 1517, 1937, 1631, 920, 529, 681, 922, 43, 49, 0, 1434],
-  slash: [734, 429, 241, 1337, 1425, 2112, 1149, 0, 466, 874, 862, 714, 1115, 0],
-  backslash: [817, 1595, 903, 808, 874, 533, 1020, 1288, 728, 1001, 326, 1049, 900, 977],
-  colon: [946, 551, 1084, 1160, 1363, 1561, 355, 448, 780, 902, 235, 196, 1155, 678],
-  semicolon: [632, 1137, 900, 1069, 2011, 1793, 900, 607, 338, 898, 0, 827, 885, 905],
-  equals: [817, 499, 892, 1273, 0, 1847, 886, 836, 948, 788, 2258, 147, 900, 837],
-  star: [805, 1477, 134, 596, 668, 850, 741, 874, 1749, 770, 1080, 1120, 559, 1041],
-  hash: [385, 666, 214, 940, 721, 1211, 1065, 522, 786, 0, 979, 502, 900, 726],
-  pipe: [208, 706, 961, 0, 919, 688, 963, 261, 0, 894, 1123, 1357, 865, 897],
-  open: [741, 635, 242, 1023, 2647, 759, 0, 1055, 0, 0, 496, 0, 1516, 189],
-  close: [1580, 309, 79, 856, 989, 989, 0, 0, 0, 591, 0, 233, 2277, 0],
-  other: [490, 781, 1743, 1588, 1736, 547, 1312, 676, 42, 481, 1095, 2063, 768, 1526],
+  letter: [1209, 128, 202, 0, 0, 1182, 489, 487, 675, 820, 0, 765, 387, 223],
+  upper: [977, 306, 120, 0, 0, 1630, 936, 617, 977, 986, 1194, 794, 18, 1616],
+  digit: [601, 1527, 758, 1270, 1543, 0, 877, 2031, 1031, 979, 1236, 945, 735, 1380],
+  space: [806, 0, 0, 822, 683, 934, 141, 678, 716, 99, 626, 477, 0, 326],
+  newline: [82, 436, 173, 1295, 1654, 1821, 128, 252, 1014, 446, 587, 848, 1487, 1336],
+  tab: [77, 1328, 714, 135, 373, 1754, 197, 739, 700, 700, 556, 59, 693, 685],
+  quote: [1209, 917, 0, 742, 810, 962, 1256, 152, 534, 39, 0, 381, 697, 824],
+  apostrophe: [1129, 1197, 1743, 175, 69, 825, 650, 1267, 1147, 489, 1158, 1616, 71, 1330],
+  backtick: [24, 367, 599, 1327, 0, 277, 575, 1178, 851, 519, 1185, 155, 745, 1357],
+  underscore: [359, 0, 838, 883, 141, 913, 871, 1702, 0, 1, 1012, 1543, 933, 634],
+  hyphen: [859, 734, 1245, 1332, 185, 1302, 778, 666, 396, 257, 869, 605, 1878, 649],
+  dot: [911, 1542, 387, 1131, 886, 345, 139, 628, 0, 40, 0, 1197, 802, 468],
+  comma: [819, 818, 859, 1472, 1902, 1625, 920, 539, 691, 922, 41, 42, 214, 1595],
+  slash: [695, 337, 189, 1270, 1442, 2160, 1112, 0, 501, 882, 885, 631, 845, 0],
+  backslash: [793, 1537, 906, 747, 870, 529, 1017, 1290, 740, 944, 312, 1016, 900, 976],
+  colon: [937, 472, 1072, 1124, 1356, 1561, 341, 394, 818, 717, 261, 195, 1375, 677],
+  semicolon: [627, 1115, 900, 1020, 2005, 1731, 900, 617, 367, 897, 0, 811, 889, 905],
+  equals: [804, 431, 891, 1223, 0, 1927, 882, 835, 944, 790, 2292, 186, 900, 836],
+  star: [791, 1383, 138, 512, 641, 851, 725, 847, 1707, 767, 1223, 1117, 547, 1010],
+  hash: [382, 624, 224, 951, 758, 1223, 1061, 429, 783, 0, 982, 466, 900, 671],
+  pipe: [230, 637, 919, 0, 918, 679, 972, 278, 0, 891, 1123, 1355, 866, 905],
+  open: [802, 632, 268, 1067, 2649, 797, 0, 1105, 0, 0, 561, 0, 1329, 124],
+  close: [1564, 258, 10, 756, 902, 922, 0, 0, 0, 500, 0, 220, 2511, 0],
+  other: [597, 690, 1785, 1544, 1850, 589, 1322, 374, 0, 498, 1245, 2108, 1011, 1235],
 };
 
 /** The first letter of a word, on top of `AFTER`. `rare` are j, k, q, v, w, x, y, z and letters with marks. */
-export const FIRST_LETTER = { vowel: 129, consonant: 69, rare: 127 } as const;
+export const FIRST_LETTER = { vowel: 89, consonant: 36, rare: 114 } as const;
 
 /** The second, third ... lower-case letter of a word. */
-export const LETTER_RUN: readonly number[] = [0, 0, 0, 0, 0, 0, 232, 0, 0, 0, 186];
+export const LETTER_RUN: readonly number[] = [0, 0, 0, 0, 0, 0, 234, 0, 0, 0, 182];
 
 /** A lower-case letter by the sorts of the last letter and itself, on top of `LETTER_RUN`: unlikely neighbours make more tokens. */
 export const LETTER_PAIR = {
-  vowel: { vowel: 78, consonant: 0, rare: 160 },
-  consonant: { vowel: 68, consonant: 49, rare: 188 },
-  rare: { vowel: 2, consonant: 0, rare: 56 },
+  vowel: { vowel: 82, consonant: 0, rare: 159 },
+  consonant: { vowel: 71, consonant: 47, rare: 176 },
+  rare: { vowel: 0, consonant: 0, rare: 59 },
 } as const;
 
 /** Changes of case: the letter after one capital, after several; a capital after one or two letters, after more. */
-export const MIXED_CASE = { capitalised: 74, afterCapitals: 1973, afterShortWord: 1534, afterWord: 1172 } as const;
+export const MIXED_CASE = { capitalised: 122, afterCapitals: 2023, afterShortWord: 1492, afterWord: 1117 } as const;
 
 /** The second, third ... capital in a row. */
-export const UPPER_RUN: readonly number[] = [0, 0, 0, 1136, 186];
+export const UPPER_RUN: readonly number[] = [0, 18, 0, 1098, 188];
 
 /** A digit after the first, second and third of a group of three. */
-export const DIGIT_RUN: readonly number[] = [0, 74, 1156];
+export const DIGIT_RUN: readonly number[] = [0, 82, 1149];
 
 /** The second, third ... space in a row, inside a line and at its start. */
-export const SPACE_RUN: readonly number[] = [1311, 0, 0, 0];
-export const INDENT_RUN: readonly number[] = [643, 0, 0, 13];
+export const SPACE_RUN: readonly number[] = [1260, 0, 0, 0];
+export const INDENT_RUN: readonly number[] = [636, 0, 0, 12];
 
 /** The second, third, fourth and further of one sort of punctuation in a row. */
 export const PUNCTUATION_RUN: Readonly<Record<string, readonly number[]>> = {
-  quote: [0, 1051, 278],
-  apostrophe: [0, 64, 308],
-  backtick: [455, 0, 639],
-  underscore: [1628, 0, 28],
-  hyphen: [160, 461, 14],
-  dot: [0, 168, 22],
-  comma: [276, 386, 310],
-  slash: [459, 1135, 8],
-  backslash: [46, 540, 314],
-  colon: [424, 616, 94],
-  semicolon: [331, 644, 87],
-  equals: [678, 0, 26],
-  star: [0, 313, 11],
-  hash: [0, 679, 32],
-  pipe: [0, 1021, 307],
-  open: [380, 401, 295],
-  close: [817, 865, 263],
-  other: [45, 1169, 76],
+  quote: [0, 1037, 277],
+  apostrophe: [0, 80, 307],
+  backtick: [451, 0, 640],
+  underscore: [1620, 0, 28],
+  hyphen: [164, 472, 14],
+  dot: [0, 193, 21],
+  comma: [254, 368, 310],
+  slash: [469, 1151, 8],
+  backslash: [53, 534, 314],
+  colon: [492, 566, 94],
+  semicolon: [312, 632, 87],
+  equals: [700, 0, 26],
+  star: [0, 336, 11],
+  hash: [0, 657, 32],
+  pipe: [0, 1022, 307],
+  open: [364, 381, 296],
+  close: [804, 944, 262],
+  other: [31, 1159, 76],
 };
 
 /** Characters that cost the same wherever they stand, apart from in a word. */
 export const ONE_COST: Readonly<Record<string, { readonly inWord: number; readonly alone: number }>> = {
-  latin: { inWord: 1747, alone: 1678 },
+  latin: { inWord: 1790, alone: 1616 },
   vietnamese: { inWord: 0, alone: 500 },
   control: { inWord: 1000, alone: 1000 },
   unknown: { inWord: 1500, alone: 1500 },
@@ -109,42 +109,42 @@ const script = (
 ): ScriptWeights => ({ afterSpace, afterScript, afterOther, run });
 
 export const SCRIPT: Readonly<Record<string, ScriptWeights>> = {
-  greek: script(223, 892, 994, 0, 881, 740, 321),
-  cyrillic: script(381, 900, 324, 746, 0, 442, 146),
-  armenian: script(720, 900, 660, 75, 366, 225, 403),
-  hebrew: script(633, 900, 853, 378, 229, 304, 499),
-  arabic: script(350, 900, 1424, 617, 0, 343, 319),
-  devanagari: script(476, 880, 542, 0, 500, 473, 448),
-  bengali: script(605, 900, 990, 301, 131, 256, 555),
-  gurmukhi: script(883, 900, 795, 378, 546, 804, 930),
-  gujarati: script(983, 900, 870, 550, 561, 624, 420),
-  odia: script(1268, 900, 910, 880, 863, 848, 1375),
-  sinhala: script(951, 900, 867, 547, 609, 626, 717),
+  greek: script(233, 891, 968, 0, 862, 738, 321),
+  cyrillic: script(896, 900, 1346, 0, 0, 314, 167),
+  armenian: script(711, 900, 683, 91, 342, 232, 407),
+  hebrew: script(609, 900, 887, 381, 213, 324, 495),
+  arabic: script(414, 900, 1368, 592, 0, 272, 317),
+  devanagari: script(531, 883, 534, 0, 443, 437, 457),
+  bengali: script(615, 900, 978, 317, 122, 223, 561),
+  gurmukhi: script(892, 900, 778, 369, 550, 806, 926),
+  gujarati: script(986, 900, 866, 549, 561, 626, 417),
+  odia: script(1268, 900, 908, 878, 862, 847, 1374),
+  sinhala: script(954, 900, 862, 545, 605, 626, 717),
   tibetan: script(1374, 900, 918, 992, 992, 963, 1939),
-  tamil: script(748, 900, 890, 338, 298, 364, 281),
-  telugu: script(709, 900, 935, 376, 505, 564, 315),
-  kannada: script(597, 900, 794, 193, 206, 260, 499),
-  malayalam: script(712, 900, 873, 80, 473, 507, 289),
-  thai: script(781, 906, 776, 250, 236, 331, 367),
-  lao: script(1957, 900, 1602, 2234, 1590, 1158, 2160),
-  myanmar: script(1272, 900, 802, 775, 787, 804, 472),
-  georgian: script(243, 900, 841, 0, 514, 405, 400),
-  hangul: script(967, 900, 1059, 698, 394, 289, 15),
-  ethiopic: script(2688, 900, 963, 2344, 2177, 1703, 1550),
-  khmer: script(965, 906, 808, 450, 461, 447, 588),
-  typographic: script(1141, 596, 489, 472, 495, 500, 500),
-  symbol: script(916, 889, 1207, 904, 568, 500, 500),
-  box: script(2555, 900, 1018, 0, 0, 413, 98),
-  cjkPunctuation: script(1148, 688, 421, 826, 387, 509, 536),
-  hiragana: script(846, 757, 795, 302, 317, 40, 643),
-  katakana: script(955, 843, 952, 549, 520, 710, 641),
-  han: script(1312, 765, 956, 474, 1254, 618, 668),
-  highSurrogate: script(971, 900, 904, 500, 500, 500, 500),
-  lowSurrogate: script(900, 900, 977, 500, 500, 500, 500),
-  variation: script(971, 900, 656, 542, 500, 500, 500),
+  tamil: script(740, 900, 887, 327, 288, 368, 281),
+  telugu: script(714, 900, 934, 377, 501, 554, 314),
+  kannada: script(600, 900, 774, 171, 193, 256, 500),
+  malayalam: script(700, 900, 850, 55, 464, 514, 291),
+  thai: script(801, 906, 769, 267, 252, 342, 364),
+  lao: script(1955, 900, 1598, 2228, 1588, 1158, 2161),
+  myanmar: script(1280, 900, 790, 770, 779, 798, 476),
+  georgian: script(230, 900, 863, 0, 482, 418, 401),
+  hangul: script(972, 900, 1116, 696, 351, 263, 8),
+  ethiopic: script(2687, 900, 962, 2342, 2176, 1702, 1550),
+  khmer: script(969, 906, 796, 444, 457, 449, 587),
+  typographic: script(1006, 623, 424, 461, 494, 500, 500),
+  symbol: script(909, 890, 1244, 899, 566, 500, 500),
+  box: script(2451, 900, 1102, 0, 0, 451, 98),
+  cjkPunctuation: script(1202, 721, 475, 812, 384, 509, 535),
+  hiragana: script(998, 745, 833, 297, 352, 81, 653),
+  katakana: script(974, 803, 949, 524, 492, 696, 659),
+  han: script(1358, 784, 981, 424, 1266, 594, 668),
+  highSurrogate: script(950, 900, 914, 500, 500, 500, 500),
+  lowSurrogate: script(900, 900, 967, 500, 500, 500, 500),
+  variation: script(970, 900, 643, 541, 500, 500, 500),
   wide: script(900, 900, 900, 500, 500, 500, 500),
-  latin1: script(1055, 1526, 854, 0, 387, 391, 0),
+  latin1: script(907, 1510, 1292, 0, 388, 391, 0),
 };
 
 /** Letters of a script that are rarer in what tokenizers were made from, on top of `SCRIPT`. */
-export const EXTRA_COST: Readonly<Record<string, number>> = { cyrillicOther: 889, hanTraditional: 603 };
+export const EXTRA_COST: Readonly<Record<string, number>> = { cyrillicOther: 1435, hanTraditional: 639 };
