@@ -69,7 +69,8 @@ const checkBytes = (rows: readonly LogRow[], limitBytes: number): void => {
 /** The request of the next model call, as the stack makes it. */
 export const assembleRequest = async (turn: Turn): Promise<Assembled> => {
   const { settings, run } = turn;
-  checkBytes(turn.rows, settings.maxRequestBytes);
+  // Compaction has the bytes of the request as one of its budgets (E6), and shows less than there is.
+  if (!turn.compacts) checkBytes(turn.rows, settings.maxRequestBytes);
   const draft: RequestDraft = {
     system: settings.system === null ? [] : [{ text: settings.system }],
     tools: [],
