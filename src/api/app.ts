@@ -2,6 +2,7 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { nameRequest } from "../telemetry/otel.ts";
 import type { Deps } from "../turns/deps.ts";
+import { registerContextRoutes } from "./context.ts";
 import type { App, AppEnv, Ctx } from "./env.ts";
 import { invalidInput, respondToError } from "./error-response.ts";
 import { ApiError } from "./errors.ts";
@@ -35,6 +36,7 @@ const registrations: readonly ((app: App) => void)[] = [
   registerTurns,
   registerRuns,
   registerMessages,
+  registerContextRoutes,
   registerFiles,
   registerImportExport,
   registerUsage,

@@ -72,11 +72,13 @@ export const runJson = (run: RunRecord): RunJson => ({
 
 const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorKinds, code);
 
-/** The error that a failed run is answered with: the run's own, with the id under which the run can be read. */
-export const runFailure = (run: RunRecord, headers: Readonly<Record<string, string>>): ApiError => {
-  const code = run.error?.code ?? "internal";
-  return new ApiError(isErrorCode(code) ? code : "internal", run.error?.message ?? "The run failed.", {
-    runId: run.id,
-    headers,
-  });
-};
+/** An error as a run records it, for the caller, with the id under which the run can be read. */
+export const errorOfRun = (
+  { code, message }: Pick<NonNullable<RunRecord["error"]>, "code" | "message">,
+  runId: string,
+  headers: Readonly<Record<string, string>> = {},
+): ApiError => new ApiError(isErrorCode(code) ? code : "internal", message, { runId, headers });
+
+/** The error that a failed run is answered with: the run's own. */
+export const runFailure = (run: RunRecord, headers: Readonly<Record<string, string>>): ApiError =>
+  errorOfRun(run.error ?? { code: "internal", message: "The run failed." }, run.id, headers);

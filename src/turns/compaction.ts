@@ -32,7 +32,7 @@ const COUNT_TIMEOUT_MS = 2_000;
 /** The profile of a session's model: the session's own word first, then the configuration's, the provider's, the table's (E7). */
 export const sessionProfile = (
   deps: Pick<Deps, "config">,
-  session: LoadedSession,
+  session: Pick<LoadedSession, "model" | "modelLimits">,
   settings: SessionSettings,
 ): ModelProfile => {
   const { modelProfiles } = deps.config;

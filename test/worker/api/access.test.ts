@@ -49,6 +49,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   "POST /v1/sessions": {},
   "PATCH /v1/sessions/{id}": { title: "x" },
   "POST /v1/sessions/{id}/turns": { input: "hi" },
+  "POST /v1/sessions/{id}/compact": {},
   "POST /v1/sessions/{id}/import": { messages: [{ role: "user", content: "hi" }] },
   "POST /v1/keys": {},
   "POST /v1/tenants": { name: "x" },
@@ -68,7 +69,8 @@ const fill = (operation: Listed): string =>
     .replace("/keys/{id}", `/keys/${keyId}`)
     .replace("/tenants/{id}", `/tenants/${tenant.id}`)
     .replace("/sessions/{id}", `/sessions/${session}`)
-    .replace("{path}", "secret.md");
+    .replace("{path}", "secret.md")
+    .replace("{generation}", "1");
 
 const call = (operation: Listed, key: string | undefined, path = fill(operation)) => {
   const json = BODIES[name(operation)];
@@ -116,6 +118,10 @@ describe("the document", () => {
       "GET /v1/runs/{id}/events": "content",
       "GET /v1/sessions/{id}/events": "content",
       "GET /v1/sessions/{id}/messages": "content",
+      "GET /v1/sessions/{id}/context": "read",
+      "POST /v1/sessions/{id}/compact": "write",
+      "GET /v1/sessions/{id}/compactions": "read",
+      "POST /v1/sessions/{id}/compactions/{generation}/void": "write",
       "GET /v1/sessions/{id}/files": "content",
       "GET /v1/sessions/{id}/files/{path}": "content",
       "HEAD /v1/sessions/{id}/files/{path}": "content",

@@ -1,0 +1,135 @@
+/** What the next call of a session would send, and why, in the words of the API. */
+import { z } from "@hono/zod-openapi";
+import { RawJson } from "../protocol/json-text.ts";
+import type { ContextReport } from "../turns/context-report.ts";
+
+const range = z.object({ from: z.int(), to: z.int() });
+const tokens = z.int();
+
+export const contextSchema = z
+  .object({
+    type: z.literal("context"),
+    session_id: z.string(),
+    run_id: z.string().nullable().openapi({ description: "The run that holds the session now." }),
+    model: z.string(),
+    summarizer_model: z.string(),
+    revision: z.int().openapi({ description: "Counts the changes of what is sent; 0 while there was none." }),
+    generation: z.int().nullable().openapi({ description: "The compaction that the view shows." }),
+    window: z.object({
+      tokens: tokens.openapi({ description: "Room for the prompt." }),
+      reserve_tokens: tokens.openapi({ description: "Kept free for the answer, where it counts inside the window." }),
+      trigger_tokens: tokens.openapi({ description: "Where the session is compacted." }),
+      keep_tokens: tokens.openapi({ description: "Most that a compaction keeps verbatim." }),
+    }),
+    budget: z
+      .object({ system: tokens, tools: tokens, handoff: tokens, kept: tokens, free: tokens })
+      .openapi({
+        description: "The window by part, in tokens, by our estimate; `kept` are the messages that are shown.",
+      }),
+    size: z.object({
+      messages: z.int(),
+      estimate_tokens: tokens,
+      bytes: z.int().openapi({ description: "Of the messages as sent." }),
+      media_items: z.int(),
+    }),
+    projection: z.object({
+      tokens: tokens.openapi({ description: "What the provider is expected to count." }),
+      basis: z.enum(["reading", "estimate", "count"]),
+      factor: z.number().openapi({ description: "Its tokens per token of ours, as learned in this session." }),
+      share: z.number().openapi({ description: "Of the window." }),
+    }),
+    last_reading: z
+      .object({ tokens, estimate_tokens: tokens, revision: z.int() })
+      .nullable()
+      .openapi({ description: "The provider's count of the newest call, where it still holds for the view." }),
+    view: z.object({
+      covered: z.array(range).openapi({ description: "Messages behind the summary." }),
+      hidden: z.array(range).openapi({ description: "Messages that are left out and named in the handoff." }),
+      clipped_before: z.int().openapi({ description: "Tool calls and results of earlier messages are shortened." }),
+      thinking_floor: z.int().openapi({ description: "Earlier messages are sent without thinking." }),
+      demoted_results: z.int(),
+      pinned_seq: z.int().nullable(),
+    }),
+    guards: z.object({
+      automatic: z.enum(["on", "paused"]).openapi({ description: "Whether the session compacts by itself." }),
+      paused_because: z.string().nullable(),
+      all: z.array(z.string()).openapi({ description: "Everything that holds it back, in words." }),
+      strikes: z.int().openapi({ description: "Compactions without effect since the last that had one." }),
+      last_failure: z.string().nullable(),
+    }),
+    requested: z.boolean().openapi({ description: "A compaction was asked for and waits for the next call." }),
+    next: z.object({
+      action: z.enum(["send", "count", "shorten", "compact", "fail"]),
+      steps: z.array(z.string()),
+      reason: z.string(),
+    }),
+    request: z
+      .looseObject({})
+      .optional()
+      .openapi({ description: "With `view=full`: the body of the next call, byte for byte as it would be sent." }),
+    request_note: z.string().nullable().optional().openapi({ description: "What may differ from the call to come." }),
+  })
+  .openapi("Context");
+
+const share = (part: number, whole: number): number => Math.round((part / Math.max(1, whole)) * 1000) / 1000;
+
+/** The report; with a request, that one is put in as text. */
+export const showContext = (report: ContextReport) => {
+  const { view, budgets, size, projection, guards, reading, next, request } = report;
+  return {
+    type: "context",
+    session_id: report.sessionId,
+    run_id: report.heldBy,
+    model: report.model,
+    summarizer_model: report.summariserModel,
+    revision: view.revision,
+    generation: view.generation?.number ?? null,
+    window: {
+      tokens: budgets.windowTokens,
+      reserve_tokens: budgets.reserveTokens,
+      trigger_tokens: budgets.triggerTokens,
+      keep_tokens: budgets.keepTokens,
+    },
+    budget: {
+      system: size.system,
+      tools: size.tools,
+      handoff: size.handoff,
+      kept: size.kept,
+      free: Math.max(0, budgets.windowTokens - size.tokens),
+    },
+    size: {
+      messages: size.messages,
+      estimate_tokens: size.tokens,
+      bytes: size.bytes,
+      media_items: size.mediaItems,
+    },
+    projection: {
+      tokens: projection.tokens,
+      basis: projection.basis,
+      factor: report.factor,
+      share: share(projection.tokens, budgets.windowTokens),
+    },
+    last_reading:
+      reading === null
+        ? null
+        : { tokens: reading.tokens, estimate_tokens: reading.estimate, revision: reading.revision },
+    view: {
+      covered: view.generation?.covered ?? [],
+      hidden: view.hidden,
+      clipped_before: view.clippedBefore,
+      thinking_floor: view.thinkingFloor,
+      demoted_results: view.demoted.length,
+      pinned_seq: view.generation?.pinned?.seq ?? null,
+    },
+    guards: {
+      automatic: guards.words.length === 0 ? "on" : "paused",
+      paused_because: guards.words[0] ?? null,
+      all: guards.words,
+      strikes: guards.state.strikes,
+      last_failure: guards.state.cooldown.reason,
+    },
+    requested: report.requested !== null,
+    next,
+    ...(request === null ? {} : { request: new RawJson(request.body), request_note: request.note }),
+  };
+};

@@ -1,0 +1,203 @@
+/** What the next model call of a session would send, and why (`GET /context`). Looks, and changes nothing. */
+import { type Projection, project } from "../context/calibration.ts";
+import { decideGuards, type GuardState } from "../context/guards.ts";
+import type { Step } from "../context/ladder-input.ts";
+import { type Budgets, decideTrigger, type Trigger } from "../context/trigger.ts";
+import type { ViewState } from "../context/view-state.ts";
+import { anthropicBody } from "../models/request-body.ts";
+import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
+import { inlineMedia } from "../protocol/media-text.ts";
+import type { ModelRequest } from "../protocol/messages.ts";
+import type { SessionRef } from "../store/begin.ts";
+import { loadForReading, type ReadSession } from "../store/reading.ts";
+import type { Deps } from "./deps.ts";
+import { loadLimits } from "./load-limits.ts";
+import { type Rehearsal, type RequestSize, rehearse, rehearseCall, sizeOf } from "./rehearsal.ts";
+import { sessionMedia } from "./session-files.ts";
+
+/** What the next call would do before it is sent. */
+export type NextAction =
+  /** Send the request as it is. */
+  | "send"
+  /** Ask the provider to count it first: it is too near to the trigger to tell (E5). */
+  | "count"
+  /** Shorten what is shown, without a summary. */
+  | "shorten"
+  | "compact"
+  /** Nothing would make it fit. */
+  | "fail";
+
+export interface NextStep {
+  readonly action: NextAction;
+  readonly steps: readonly Step[];
+  readonly reason: string;
+}
+
+export interface ReportedGuards {
+  /** What holds automatic compaction back, the first that counts before the others; empty while it is on. */
+  readonly words: readonly string[];
+  readonly state: GuardState;
+}
+
+export interface ContextReport {
+  readonly sessionId: SessionId;
+  readonly model: string;
+  readonly summariserModel: string;
+  readonly heldBy: RunId | null;
+  readonly view: ViewState;
+  readonly budgets: Budgets;
+  readonly size: RequestSize;
+  readonly projection: Projection;
+  /** The provider's tokens per token of ours, as learned (E4). */
+  readonly factor: number;
+  /** The newest reading that still holds for the view; null without one. */
+  readonly reading: { readonly tokens: number; readonly estimate: number; readonly revision: number } | null;
+  readonly guards: ReportedGuards;
+  /** A compaction that was asked for and waits for the next call: its focus, empty for none. */
+  readonly requested: string | null;
+  readonly next: NextStep;
+  /** The body of the request as JSON text, and what differs from the call to come; null unless asked for. */
+  readonly request: { readonly body: string; readonly note: string | null } | null;
+}
+
+/** Every guard that is on, in words, in the order in which they are asked. */
+const guardsOn = (state: GuardState, triggerTokens: number): readonly string[] => {
+  const words: string[] = [];
+  for (let left = state; ; ) {
+    const decision = decideGuards(left, { reason: "threshold", reading: null, triggerTokens });
+    if (decision.kind === "go") return words;
+    switch (decision.guard) {
+      case "cooldown":
+        left = { ...left, cooldown: { ...left.cooldown, active: false } };
+        break;
+      case "effectiveness":
+        left = { ...left, strikes: 0 };
+        break;
+      case "wait_one_response":
+        left = { ...left, awaitingReading: false };
+        break;
+      case "budget":
+        left = { ...left, compactionsThisTurn: 0 };
+        break;
+      default:
+        decision.guard satisfies never;
+    }
+    words.push(decision.words);
+  }
+};
+
+const triggerWords = (
+  trigger: Trigger,
+  { size, projection, budgets }: Pick<ContextReport, "size" | "projection" | "budgets">,
+  maxBytes: number,
+): string => {
+  const tokens = `${projection.tokens} projected tokens`;
+  switch (trigger.kind) {
+    case "under":
+      return `${tokens} are under the trigger of ${budgets.triggerTokens}`;
+    case "close":
+      return `${tokens} are too near to the trigger of ${budgets.triggerTokens} to go by an estimate`;
+    case "over":
+      if (trigger.budget === "bytes") return `${size.bytes} bytes are over the limit of ${maxBytes}`;
+      if (trigger.budget === "media")
+        return `${size.mediaItems} images and pages are over the limit of ${budgets.maxMediaItems}`;
+      return `${tokens} are at or over the trigger of ${budgets.triggerTokens}`;
+    default:
+      return trigger satisfies never;
+  }
+};
+
+/** What compaction did in a rehearsed call, in the words of the report. */
+const nextOf = ({ compacted, refused }: Rehearsal, because: string): NextStep => {
+  const climbed = compacted.at(-1);
+  if (climbed !== undefined) {
+    const action = climbed.compaction === null ? "shorten" : "compact";
+    return { action, steps: climbed.steps, reason: because };
+  }
+  const why = refused.at(-1);
+  if (why === undefined) return { action: "send", steps: [], reason: because };
+  const words = why.kind === "fits" ? "nothing has to be shortened" : why.words;
+  return { action: "send", steps: [], reason: `${because}, but ${words}` };
+};
+
+/** The request as the view stands, where the rehearsed call has changed it. */
+const unchangedRequest = async (deps: Deps, session: ReadSession): Promise<ModelRequest> => {
+  const call = await rehearseCall(await rehearse(deps, session), { compacting: false });
+  if (call.kind !== "sent") throw new Error("a call that passes compaction by always reaches the door");
+  return call.request;
+};
+
+/** Media are put back one message at a time, as for a call (V10). */
+const bodyOf = (deps: Deps, session: ReadSession, request: ModelRequest, promptCaching: boolean): Promise<string> => {
+  const media = sessionMedia(deps, session.tenantId, session.sessionId);
+  const user = session.user === null ? {} : { user: session.user };
+  return anthropicBody(request, { stream: true, promptCaching, ...user }, (content, hashes) =>
+    inlineMedia(content, hashes, media.get),
+  );
+};
+
+const noteOf = (next: NextStep, session: ReadSession): string | null => {
+  if (session.heldBy !== null) return "A run holds the session: its next call is made from what the log has by then.";
+  if (session.openBatchSeq !== null)
+    return "A run died before it stored the results of its calls; the next one says so in their place before anything else.";
+  if (next.action === "send" || next.action === "count") return null;
+  return "The view would be changed before the call, as `next` says: this is the request without that change.";
+};
+
+/**
+ * Reports on a session's context. One round trip, and the session's memory file; no lease, no call to the provider.
+ * @param withRequest whether to add the exact body: content, up to the largest request in size
+ * @returns undefined when the tenant has no such session
+ * @throws StoreUnavailable, BucketUnavailable; ModelError `too_large` for a log that no request can hold
+ */
+export const reportContext = async (
+  deps: Deps,
+  tenantId: TenantId,
+  ref: SessionRef,
+  withRequest: boolean,
+): Promise<ContextReport | undefined> => {
+  const session = await loadForReading(deps.db, tenantId, ref, loadLimits(deps.config));
+  if (session === undefined) return undefined;
+  const rehearsal = await rehearse(deps, session);
+  const { live, compaction } = rehearsal;
+  const { budgets, maxBytes } = compaction;
+  const { view, guards, calibration } = live;
+  const size = sizeOf(rehearsal);
+  const projection = project(calibration, { model: session.model, revision: view.revision, estimate: size.tokens });
+  const trigger = decideTrigger({ ...size, projection, budgets, maxBytes, canCount: rehearsal.canCount });
+  const known = calibration?.model === session.model ? calibration : null;
+  const requested = session.forceCompaction;
+  const because =
+    requested === null ? triggerWords(trigger, { size, projection, budgets }, maxBytes) : "it was asked for";
+  const call = await rehearseCall(rehearsal, { compacting: true });
+  const next: NextStep =
+    call.kind === "cannot_fit"
+      ? { action: "fail", steps: [], reason: `${because}, and even the smallest view does not fit: ${call.what}` }
+      : requested === null && trigger.kind === "close"
+        ? { action: "count", steps: [], reason: because }
+        : nextOf(rehearsal, because);
+  const exact = call.kind === "sent" && rehearsal.compacted.length === 0 ? call.request : null;
+  const { promptCaching } = rehearsal.turn.provider.capabilities;
+  const body = withRequest
+    ? await bodyOf(deps, session, exact ?? (await unchangedRequest(deps, session)), promptCaching)
+    : null;
+  return {
+    sessionId: session.sessionId,
+    model: session.model,
+    summariserModel: compaction.summariser.model,
+    heldBy: session.heldBy,
+    view,
+    budgets,
+    size,
+    projection,
+    factor: known?.factor ?? 1,
+    reading:
+      known?.baseline == null
+        ? null
+        : { tokens: known.baseline.reading, estimate: known.baseline.estimate, revision: known.baseline.revision },
+    guards: { words: guardsOn(guards, budgets.triggerTokens), state: guards },
+    requested,
+    next,
+    request: body === null ? null : { body, note: noteOf(next, session) },
+  };
+};
