@@ -2,7 +2,7 @@
 import type { Seq } from "../protocol/ids.ts";
 import { seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
-import { openAsk } from "./ask.ts";
+import { endsTurn } from "./ask.ts";
 import type { Guard, GuardState } from "./guards.ts";
 import type { CommitPort, CompactionReason, HistoryPort, Receipt, SummariserPort, SummaryFailure } from "./ports.ts";
 import type { Budgets } from "./trigger.ts";
@@ -86,13 +86,13 @@ export type Why =
 export const lastSeq = (rows: readonly LogRow[]): Seq => rows.at(-1)?.seq ?? seq(0);
 
 /**
- * Where thinking begins to be shown after a change of earlier bytes (V5): behind the log on models that bind it; else behind the turn
- * in progress, whose blocks the provider demands back before a pending call.
+ * Where thinking begins to be shown after a change of earlier bytes (V5): behind the log on models that bind it; else behind the last
+ * finished turn, since the provider demands the blocks of the turn in progress back before a pending call, whoever began it (R7).
  */
 export const floorAfter = (input: Pick<LadderInput, "rows" | "view" | "thinkingBound">): Seq => {
-  const open = input.thinkingBound ? undefined : openAsk(input.rows);
-  const floor = open === undefined ? lastSeq(input.rows) + 1 : open.seq;
-  return seq(Math.max(floor, input.view.thinkingFloor));
+  const { rows, view, thinkingBound } = input;
+  const begun = thinkingBound ? undefined : rows[rows.findLastIndex(endsTurn) + 1];
+  return seq(Math.max(begun?.seq ?? lastSeq(rows) + 1, view.thinkingFloor));
 };
 
 /** The rows that a view shows. */
