@@ -3,7 +3,7 @@
 import { seq } from "../protocol/ids.ts";
 import type { ViewMessage } from "../protocol/messages.ts";
 import { acceptSummary, summarySize } from "./acceptance.ts";
-import { isPaused, openAsk } from "./ask.ts";
+import { endsTurn, isPaused, openAsk } from "./ask.ts";
 import { type Cut, decideCut, type Keep, type NothingToCut } from "./cut.ts";
 import { afterFailure, afterNothing, type GuardState } from "./guards.ts";
 import { PREFIX_VERSION, renderGeneration } from "./handoff.ts";
@@ -18,6 +18,9 @@ import { validateMessages } from "./validator.ts";
 import type { SizedView } from "./view.ts";
 import type { Generation, HistoryPointer, ViewState } from "./view-state.ts";
 
+/** Stands for the request that a session between two turns is still to get: only with it is its view something to send. */
+const NEXT_REQUEST: ViewMessage = { role: "user", content: '[{"type":"text","text":"(the next request)"}]', media: [] };
+
 const problemsOf = (input: LadderInput, view: ViewState, messages: readonly ViewMessage[]) => {
   const newest = input.rows.at(-1);
   const ask = openAsk(input.rows);
@@ -28,7 +31,8 @@ const problemsOf = (input: LadderInput, view: ViewState, messages: readonly View
       : pinned?.seq === ask.seq
         ? { liveAsk: { kind: "pinned" as const, text: pinned.text } }
         : { liveAsk: { kind: "row" as const, content: ask.content } };
-  return validateMessages(messages, {
+  const idle = newest !== undefined && endsTurn(newest);
+  return validateMessages(idle ? [...messages, NEXT_REQUEST] : messages, {
     pauseTurn: newest !== undefined && isPaused(newest),
     maxMarks: input.maxMarks,
     ...liveAsk,
