@@ -185,3 +185,10 @@ export const atTurnStart = (state: GuardState, cooldownActive: boolean): GuardSt
   cooldown: { ...state.cooldown, active: cooldownActive },
   compactionsThisTurn: 0,
 });
+
+/**
+ * As the view has it: a generation that it does not show any more (R4) will not be measured, so nobody waits for its reading.
+ * @param generation that the view shows; 0 for none
+ */
+export const forView = (state: GuardState, generation: number): GuardState =>
+  state.generation === generation ? state : { ...state, awaitingReading: false };

@@ -2,7 +2,7 @@
 import { parseCalibration } from "../context/calibration.ts";
 import type { CompactionOptions, LiveView } from "../context/compact.ts";
 import { defaultEstimator, estimateRow } from "../context/estimate-request.ts";
-import { atTurnStart, type GuardState, NO_GUARDS } from "../context/guards.ts";
+import { atTurnStart, forView, type GuardState, NO_GUARDS } from "../context/guards.ts";
 import type { CommitPort, HistoryPort, RevisionChange } from "../context/ports.ts";
 import { budgets } from "../context/trigger.ts";
 import { createRenderer } from "../context/view.ts";
@@ -63,7 +63,7 @@ export const liveViewOf = (session: LoadedSession, clipTokens: number): LiveView
     stored: stored.revision === 0 ? { ...EMPTY_VIEW, clipTokens } : stored,
     calibration: parseCalibration(session.calibration),
     guards: atTurnStart(
-      { ...NO_GUARDS, ...(session.guards.state as Partial<GuardState>) },
+      forView({ ...NO_GUARDS, ...(session.guards.state as Partial<GuardState>) }, stored.generation?.number ?? 0),
       session.guards.cooldownActive,
     ),
     reading: null,

@@ -7,6 +7,7 @@ import {
   atTurnStart,
   beforeForced,
   decideGuards,
+  forView,
   type GuardFacts,
   type GuardState,
   NO_GUARDS,
@@ -127,6 +128,11 @@ describe("waiting for one response (G7)", () => {
   it("does not compact again before the new view was measured", () => {
     const next = atTurnStart(committed, false);
     expect([guardOf(next), guardOf(read(next, TRIGGER + 1))]).toEqual(["wait_one_response", "go"]);
+  });
+
+  it("does not wait for a generation that was voided and will not be measured any more (R4)", () => {
+    const after = (shown: number) => guardOf(atTurnStart(forView(committed, shown), false));
+    expect([after(1), after(0)]).toEqual(["wait_one_response", "go"]);
   });
 
   it.each(["overflow", "manual", "tool"] as const)("does not hold back a compaction for %s", (reason) => {
