@@ -1,0 +1,209 @@
+/** Summaries that fail, and commits that go wrong (sections 6 and 7), through the built Worker. */
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { buildWorker } from "../../src/local/build.ts";
+import type { ScriptEntry } from "../../src/local/simulator/script.ts";
+import { startWorkerHost } from "../../src/local/worker-host.ts";
+import { compactingSession, MODEL, talk, textOf } from "../support/compaction.ts";
+import { ADMIN_KEY, callerOf, startTestPlatform, type TestPlatform } from "../support/platform.ts";
+
+const WINDOW = 20_000;
+
+let platform: TestPlatform;
+
+beforeAll(async () => {
+  platform = await startTestPlatform({ variables: { HANGO_PROVIDER_MAX_RETRIES: "0" } });
+}, 120_000);
+afterAll(() => platform.close());
+beforeEach(() => platform.simulator.reset());
+
+/** Over the trigger, and under the window. */
+const OVER_TRIGGER = talk(24, 230);
+const OVER_WINDOW = talk(30, 230);
+
+const loaded = async (messages = OVER_TRIGGER) => {
+  const session = await compactingSession(platform, { windowTokens: WINDOW });
+  await session.load(messages);
+  return session;
+};
+
+const summariser = (entry: Omit<ScriptEntry, "match">): void =>
+  platform.simulator.enqueue({ match: { purpose: "summarize" }, ...entry });
+
+const FAILURES: readonly (readonly [string, Omit<ScriptEntry, "match">, string, number])[] = [
+  ["is blank", { reply: { content: " \n " } }, "empty", 30],
+  ["is a refusal", { fault: { kind: "refusal" } }, "refused", 60],
+  ["is cut off at max_tokens", { fault: { kind: "truncate", tokens: 5 } }, "truncated", 60],
+  ["meets an overloaded provider (529)", { fault: { kind: "status", status: 529 } }, "overloaded", 60],
+  ["meets a refused key (401)", { fault: { kind: "status", status: 401 } }, "authentication", 600],
+  ["breaks off in its stream", { fault: { kind: "cut", after_pieces: 2 } }, "malformed", 30],
+];
+
+describe("a summary that", () => {
+  it.each(FAILURES)(
+    "%s: the un-compacted view is sent, nothing is lost, and none is tried again before its cooldown ends (G1, G2)",
+    async (_name, entry, failure, seconds) => {
+      const { untouched, scripted, lastSent, generations, revisions, summaries, head } = await loaded();
+      summariser(entry);
+      await untouched(() => scripted("One.", "First."));
+      expect([await generations(), await revisions(), summaries()]).toEqual([[], [], 1]);
+      const { messages } = lastSent();
+      expect(messages.slice(0, -1).map(textOf)).toEqual(OVER_TRIGGER.map(textOf));
+      expect(textOf(messages)).not.toMatch(/overloaded|x-api-key|authentication/i);
+      const { cooldown_reason, cooldown_s } = await head();
+      expect([cooldown_reason, cooldown_s > seconds - 20 && cooldown_s <= seconds]).toEqual([failure, true]);
+
+      await untouched(() => scripted("Two.", "Second."));
+      expect(summaries()).toBe(1);
+      await platform.database.advanceClock(seconds + 1);
+      await untouched(() => scripted("Three.", "Third."));
+      expect(await generations()).toMatchObject([{ reason: "threshold" }]);
+      expect((await head()).cooldown_reason).toBe(null);
+    },
+  );
+
+  it("is cut off again and again waits 60, 300, 900 and 900 seconds, and a success resets it (G1)", async () => {
+    const { untouched, scripted, head, generations, summaries } = await loaded();
+    for (const [at, seconds] of [60, 300, 900, 900].entries()) {
+      summariser({ fault: { kind: "truncate", tokens: 5 } });
+      await untouched(() => scripted(`Again ${at}.`, "Yes."));
+      const { cooldown_s } = await head();
+      expect([at, cooldown_s > seconds - 20 && cooldown_s <= seconds]).toEqual([at, true]);
+      expect(summaries()).toBe(at + 1);
+      await platform.database.advanceClock(seconds + 1);
+    }
+    await untouched(() => scripted("At last.", "Yes."));
+    expect(await generations()).toHaveLength(1);
+    expect((await head()).guard_state.cooldown.failures).toEqual({ timeout: 0, truncated: 0 });
+  });
+
+  it("is blank while the view is over the window: the oldest turns are left out instead, readable in the history file (G2, ladder step 5)", async () => {
+    const { untouched, scripted, lastSent, generations, revisions, rejections, history } = await loaded(OVER_WINDOW);
+    summariser({ reply: { content: " " } });
+    await untouched(() => scripted("One.", "First."));
+    expect([await generations(), await revisions()]).toEqual([[], ["truncate"]]);
+    const text = textOf(lastSent().messages);
+    expect(text).toContain("## Messages that were left out");
+    expect(text).not.toContain("Question q0:");
+    expect(await history()).toContain("Question q0:");
+    expect(rejections()).toEqual([]);
+    await untouched(() => scripted("Two.", "Second."));
+  });
+
+  it.each([
+    [529, 503, "provider_overloaded"],
+    [401, 502, "provider_rejected"],
+  ])(
+    "meets a %i while the view is over the window: the turn is given up, nothing is lost, and the next one works (G2)",
+    async (providers, status, code) => {
+      const { untouched, turn, scripted, sent, generations, revisions } = await loaded(OVER_WINDOW);
+      summariser({ fault: { kind: "status", status: providers } });
+      const failed = await untouched(() => turn("One."));
+      expect([failed.status, failed.body.error.code]).toEqual([status, code]);
+      expect([sent(), await generations(), await revisions()]).toEqual([[], [], []]);
+      await platform.database.advanceClock(601);
+      await untouched(() => scripted("Two.", "Second."));
+      expect(await generations()).toHaveLength(1);
+    },
+  );
+});
+
+describe("a commit", () => {
+  it("whose answer is lost is sent again and stores one generation (M3)", async () => {
+    const { id, untouched, turn, generations, revisions, summaries } = await loaded();
+    summariser({ hold: { name: "summary", at: "start" } });
+    platform.simulator.enqueue({ match: { purpose: "turn" }, reply: { content: "Here." } });
+    await untouched(async () => {
+      const answer = turn("And now?");
+      await platform.simulator.reached("summary");
+      platform.database.dropNextAnswer();
+      platform.simulator.release("summary");
+      expect((await answer).body).toMatchObject({ status: "completed", output_text: "Here." });
+    });
+    expect(await generations()).toHaveLength(1);
+    expect(await revisions()).toEqual(["summarise"]);
+    const usage = await platform.database.sql(
+      "select purpose, count(*)::int as n from usage_records where session_id = $1 group by purpose order by purpose",
+      [id],
+    );
+    expect(usage).toEqual([
+      { purpose: "summarize", n: summaries() },
+      { purpose: "turn", n: 1 },
+    ]);
+  });
+
+  it("of a worker that has lost its session changes nothing: no summary, no counter, no cooldown (M2)", async () => {
+    const { id, untouched, turn, scripted, generations, revisions, head, call } = await loaded();
+    summariser({ hold: { name: "summary", at: "start" }, reply: { content: "The late summary." } });
+    const late = turn("And now?");
+    await platform.simulator.reached("summary");
+    await platform.database.advanceClock(200);
+    summariser({ fault: { kind: "status", status: 529 } });
+    await scripted("Somebody else?", "I am.");
+    const before = [await generations(), await revisions(), await head(), await counters(id)];
+    await untouched(async () => {
+      platform.simulator.release("summary");
+      const answer = await late;
+      expect(answer.status).not.toBe(200);
+    });
+    const clock = ({ cooldown_s: _seconds, ...rest }: Record<string, unknown>) => rest;
+    const after = [await generations(), await revisions(), await head(), await counters(id)];
+    expect([after[0], after[1], clock(after[2]), after[3]]).toEqual([
+      before[0],
+      before[1],
+      clock(before[2] as Record<string, unknown>),
+      before[3],
+    ]);
+    expect(after[0]).toEqual([]);
+    const runs = (await call("GET", `/v1/sessions/${id}/runs?order=asc`)).body.data;
+    expect(runs.map(({ status }: { status: string }) => status)).toEqual(["failed", "completed"]);
+  });
+
+  it("that a crash prevented leaves the old view: the history was written, nothing refers to it, and the next turn compacts anew (M3)", async () => {
+    const { id, tenant, untouched, generations, revisions, lastSent } = await loaded();
+    const { path } = await buildWorker();
+    const doomed = await startWorkerHost({
+      scriptPath: path,
+      configPath: join(import.meta.dirname, "../../wrangler.toml"),
+      variables: {
+        DATABASE_URL: platform.database.connectionString,
+        HANGO_DB_FETCH_ENDPOINT: platform.database.url,
+        ANTHROPIC_API_KEY: "simulator",
+        ANTHROPIC_BASE_URL: platform.simulator.url,
+        HANGO_ADMIN_KEY: ADMIN_KEY,
+      },
+      port: 0,
+      onLog: () => undefined,
+    });
+    summariser({ hold: { name: "crash", at: "start" } });
+    const cut = callerOf(doomed.url, tenant)("POST", `/v1/sessions/${id}/turns`, { input: "And now?" }).then(
+      () => "answered",
+      () => "cut",
+    );
+    await untouched(async () => {
+      await platform.simulator.reached("crash");
+      await doomed.close();
+      expect(await cut).toBe("cut");
+    });
+    expect([await generations(), await revisions()]).toEqual([[], []]);
+    platform.simulator.release("crash");
+    await platform.database.advanceClock(200);
+    platform.simulator.setModels({ [MODEL]: { maxInputTokens: WINDOW } });
+    const again = callerOf(platform.url, tenant);
+    await untouched(async () => {
+      const { body } = await again("POST", `/v1/sessions/${id}/turns`, { input: "Still there?" });
+      expect([body.status, body.error?.message]).toEqual(["completed", undefined]);
+    });
+    expect(await generations()).toMatchObject([{ generation: 1, base_generation: 0 }]);
+    expect(await revisions()).toEqual(["summarise"]);
+    expect(textOf(lastSent().messages.at(-1))).toContain("Still there?");
+  });
+});
+
+const counters = async (id: string) =>
+  (
+    await platform.database.sql(
+      "select compactions::int, last_input_tokens::int, input_tokens::int from sessions where id = $1",
+      [id],
+    )
+  )[0];
