@@ -131,8 +131,8 @@ describe("waiting for one response (G7)", () => {
   });
 
   it("does not wait for a generation that was voided and will not be measured any more (R4)", () => {
-    const after = (shown: number) => guardOf(atTurnStart(forView(committed, shown), false));
-    expect([after(1), after(0)]).toEqual(["wait_one_response", "go"]);
+    const next = (shown: number) => guardOf(atTurnStart(forView(committed, shown), false));
+    expect([next(1), next(0)]).toEqual(["wait_one_response", "go"]);
   });
 
   it.each(["overflow", "manual", "tool"] as const)("does not hold back a compaction for %s", (reason) => {
