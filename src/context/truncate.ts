@@ -1,7 +1,7 @@
 /** The ladder's last step before giving up: whole turns are left out of the view, the oldest first (ladder step 5). */
 import type { Seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
-import { isUserOriginated, liveAsk } from "./ask.ts";
+import { endsTurn, isUserOriginated, openAsk } from "./ask.ts";
 import { batchEnd, inFlightFrom } from "./batches.ts";
 import { rangesOf, type SeqRange, union } from "./view-state.ts";
 
@@ -44,9 +44,13 @@ export type TruncationPlan = Truncation | CannotFit;
 /** Rows that are hidden together or not at all. */
 type Piece = readonly LogRow[];
 
-/** Older turns as wholes, the newest batch by batch: it is the one in progress, and its ask stays. */
+/**
+ * Finished turns as wholes, since an ask whose answer is hidden would read as open; the turn in progress batch by batch. Its ask stays,
+ * and without one its newest batch does, or there would be nothing to answer (R1, R7).
+ */
 const piecesOf = (rows: readonly LogRow[]): readonly Piece[] => {
-  const live = liveAsk(rows);
+  const ask = openAsk(rows);
+  const begun = rows.findLastIndex(endsTurn) + 1;
   const end = inFlightFrom(rows);
   const pieces: Piece[] = [];
   let turn: LogRow[] = [];
@@ -54,15 +58,17 @@ const piecesOf = (rows: readonly LogRow[]): readonly Piece[] => {
     if (turn.length > 0) pieces.push(turn);
     turn = [];
   };
-  let isLive = live === undefined;
+  let isInProgress = false;
   for (let at = 0; at < end; ) {
     const next = Math.min(batchEnd(rows, at), end);
     const batch = rows.slice(at, next);
+    if (ask === undefined && at >= begun) isInProgress = true;
     at = next;
-    if (live !== undefined && batch.includes(live)) {
+    if (ask !== undefined && batch.includes(ask)) {
       endTurn();
-      isLive = true;
-    } else if (isLive) {
+      isInProgress = true;
+    } else if (isInProgress) {
+      endTurn();
       pieces.push(batch);
     } else {
       if (batch.some(isUserOriginated)) endTurn();
@@ -70,7 +76,8 @@ const piecesOf = (rows: readonly LogRow[]): readonly Piece[] => {
     }
   }
   endTurn();
-  return pieces;
+  const isAskedByNobody = ask === undefined && begun < rows.length && end === rows.length;
+  return isAskedByNobody ? pieces.slice(0, -1) : pieces;
 };
 
 const cannotFit = (input: TruncationInput, pieces: readonly Piece[], freedTokens: number): CannotFit => {
@@ -89,8 +96,8 @@ const cannotFit = (input: TruncationInput, pieces: readonly Piece[], freedTokens
 
 /**
  * Plans which rows to hide (ladder step 5): whole turns, the oldest first; then the oldest complete batches of the turn in progress.
- * Never the newest request of a user, never a part of a batch, never what is in flight (C3, C4). In a session without a user's
- * request (R7) batches go one by one.
+ * Never a request in progress, never a part of a batch, never what is in flight (C3, C4). In a turn without a request (R7) batches go
+ * one by one, but for the last.
  * @returns a plan that frees what is asked for, or what stands in its way
  */
 export const planTruncation = (input: TruncationInput): TruncationPlan => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isUserOriginated, openAsk } from "../../../src/context/ask.ts";
+import { endsTurn, isUserOriginated, openAsk } from "../../../src/context/ask.ts";
 import { batchStart, inFlightFrom } from "../../../src/context/batches.ts";
 import { type Cut, type CutInput, decideCut, type Keep } from "../../../src/context/cut.ts";
 import { EMPTY_SECTIONS } from "../../../src/context/sections.ts";
@@ -133,13 +133,18 @@ describe("a cut of any log", () => {
 });
 
 describe("a truncation of any log", () => {
-  it("hides whole batches, never the newest request nor what is in flight, and frees what it must (ladder step 5)", () => {
+  it("hides whole batches, never an open request nor what is in flight, and frees what it must (ladder step 5)", () => {
     fc.assert(
       fc.property(randomLog({ orphans: true }), fc.double({ min: 0, max: 1.2, noNaN: true }), (rows, share) => {
         const tokensToFree = Math.ceil(total(rows) * share);
-        const live = rows.findLast(isUserOriginated);
+        const ask = openAsk(rows);
         const pending = rows.slice(inFlightFrom(rows));
-        const mustStay = rows.filter((row) => row === live || pending.includes(row));
+        const newest = rows.slice(batchStart(rows, rows.length - 1));
+        const last = rows.at(-1);
+        const isNewestAll = ask === undefined && pending.length === 0 && last !== undefined && !endsTurn(last);
+        const mustStay = rows.filter(
+          (row) => row === ask || pending.includes(row) || (isNewestAll && newest.includes(row)),
+        );
         const plan = planTruncation({ rows, hidden: [], tokensToFree, tokensOf });
         if (plan.kind === "cannot_fit") {
           expect(total(rows) - total(mustStay)).toBeLessThan(Math.max(tokensToFree, 1));

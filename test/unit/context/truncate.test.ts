@@ -58,8 +58,16 @@ describe("truncation (ladder step 5)", () => {
     });
   });
 
-  it("hides batch by batch in a session without a user (R7)", () => {
-    expect(hidden(log().injected("start").loop(5).rows, 35)).toEqual({ ranges: [{ from: 1, to: 5 }], freed: 50 });
+  it("hides no answer without the request that it ends: that would read as open (C4)", () => {
+    const { rows } = log().user("a").loop(2).assistant("x").injected("wake up").loop(2);
+    expect(hidden(rows, 1)).toEqual({ ranges: [{ from: 1, to: 6 }], freed: 60 });
+    expect(hidden(rows, 61)).toEqual({ ranges: [{ from: 1, to: 7 }], freed: 70 });
+  });
+
+  it("hides batch by batch in a session without a user, but leaves something to answer (R1, R7)", () => {
+    const { rows } = log().injected("start").loop(5);
+    expect(hidden(rows, 35)).toEqual({ ranges: [{ from: 1, to: 5 }], freed: 50 });
+    expect(hidden(rows, 91)).toMatchObject({ kind: "cannot_fit", keptTokens: 20 });
   });
 });
 
