@@ -69,17 +69,20 @@ const isUpload = (request: Request): boolean =>
 
 /**
  * Reads the body so that handlers find it with `c.req.text()`, `c.req.json()` or `c.req.arrayBuffer()`. JSON is checked here.
+ * @param takesOne whether the operation takes a body: if not, an empty one is none, since many clients send a content type with every POST
  * @throws ApiError `payload_too_large`, `invalid_request`
  */
-export const body: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const request = c.req.raw;
-  if (request.body !== null) {
-    const bytes = await readLimited(request, isUpload(request) ? MAX_FILE_BYTES : MAX_BODY_BYTES);
-    const json = isJson(request.headers.get("Content-Type") ?? "") && !isUpload(request);
-    const text = json ? jsonText(bytes) : undefined;
-    if (text !== undefined && text.given !== text.repaired) c.set("unrepairedBody", text.given);
-    // A request made of the old one keeps its headers and its signal; Hono reads and caches the body from there.
-    c.req.raw = new Request(request, { body: text?.repaired ?? bytes });
-  }
-  await next();
-};
+export const body = (takesOne: boolean): MiddlewareHandler<AppEnv> =>
+  async function body(c, next) {
+    const request = c.req.raw;
+    if (request.body !== null) {
+      const bytes = await readLimited(request, isUpload(request) ? MAX_FILE_BYTES : MAX_BODY_BYTES);
+      const none = !takesOne && bytes.byteLength === 0;
+      const json = !none && isJson(request.headers.get("Content-Type") ?? "") && !isUpload(request);
+      const text = json ? jsonText(bytes) : undefined;
+      if (text !== undefined && text.given !== text.repaired) c.set("unrepairedBody", text.given);
+      // A request made of the old one keeps its headers and its signal; Hono reads and caches the body from there.
+      c.req.raw = new Request(request, { body: text?.repaired ?? bytes });
+    }
+    await next();
+  };

@@ -21,11 +21,9 @@ export const contextSchema = z
       trigger_tokens: tokens.openapi({ description: "Where the session is compacted." }),
       keep_tokens: tokens.openapi({ description: "Most that a compaction keeps verbatim." }),
     }),
-    budget: z
-      .object({ system: tokens, tools: tokens, handoff: tokens, kept: tokens, free: tokens })
-      .openapi({
-        description: "The window by part, in tokens, by our estimate; `kept` are the messages that are shown.",
-      }),
+    budget: z.object({ system: tokens, tools: tokens, handoff: tokens, kept: tokens, free: tokens }).openapi({
+      description: "The window by part, in tokens, by our estimate; `kept` are the messages that are shown.",
+    }),
     size: z.object({
       messages: z.int(),
       estimate_tokens: tokens,
@@ -60,7 +58,9 @@ export const contextSchema = z
     requested: z.boolean().openapi({ description: "A compaction was asked for and waits for the next call." }),
     next: z.object({
       action: z.enum(["send", "count", "shorten", "compact", "fail"]),
-      steps: z.array(z.string()),
+      steps: z.array(z.string()).openapi({
+        description: "What changes the view; with `count`, what would if the provider's count is as projected.",
+      }),
       reason: z.string(),
     }),
     request: z

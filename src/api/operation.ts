@@ -96,7 +96,7 @@ export const operation = <const R extends OperationConfig>(
       ...documented,
       path: routingPath ?? rest.path,
       hide: true,
-      middleware: [authentication(access, rest.path), body],
+      middleware: [authentication(access, rest.path), body(rest.request?.body !== undefined)],
     }),
     // The library ties handlers to typed JSON; ours also answer stored text and bytes, and tests hold them to the schemas.
     handler as unknown as RouteHandler<RouteConfig, AppEnv>,

@@ -29,6 +29,7 @@ export type NextAction =
 
 export interface NextStep {
   readonly action: NextAction;
+  /** What changes the view; with `count`, what would if the provider's count is as projected. */
   readonly steps: readonly Step[];
   readonly reason: string;
 }
@@ -96,7 +97,9 @@ const triggerWords = (
     case "under":
       return `${tokens} are under the trigger of ${budgets.triggerTokens}`;
     case "close":
-      return `${tokens} are too near to the trigger of ${budgets.triggerTokens} to go by an estimate`;
+      return projection.basis === "estimate"
+        ? `${tokens} are an estimate without a reading, near or over the trigger of ${budgets.triggerTokens}: the provider counts first`
+        : `${tokens} are near the trigger of ${budgets.triggerTokens}: the provider counts first`;
     case "over":
       if (trigger.budget === "bytes") return `${size.bytes} bytes are over the limit of ${maxBytes}`;
       if (trigger.budget === "media")
@@ -174,7 +177,7 @@ export const reportContext = async (
     call.kind === "cannot_fit"
       ? { action: "fail", steps: [], reason: `${because}, and even the smallest view does not fit: ${call.what}` }
       : requested === null && trigger.kind === "close"
-        ? { action: "count", steps: [], reason: because }
+        ? { action: "count", steps: rehearsal.compacted.at(-1)?.steps ?? [], reason: because }
         : nextOf(rehearsal, because);
   const exact = call.kind === "sent" && rehearsal.compacted.length === 0 ? call.request : null;
   const { promptCaching } = rehearsal.turn.provider.capabilities;

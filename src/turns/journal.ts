@@ -32,6 +32,8 @@ export interface JournalOptions {
   readonly head: () => Pick<StepRecord, "thinkingFloor" | "calibration" | "guardState" | "reading" | "forceTaken">;
   /** Compactions that the run has committed so far. */
   readonly compactions: () => number;
+  /** Told of a compaction that was asked for since the last step, with its focus, empty for none (G9). */
+  readonly onForced: (focus: string) => void;
   /** Told when the session could not be kept: LeaseLost, or a database that does not answer. */
   readonly onProgressFailure: (error: unknown) => void;
   /** Time since the run began that was not spent waiting for the provider, in ms. */
@@ -151,6 +153,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     publish();
     nextSeq = after.nextSeq;
     noteMoved(after.moved);
+    if (after.forceCompaction !== null) options.onForced(after.forceCompaction);
     return [logRowOf({ row, seq: place }), ...after.moved];
   };
 

@@ -118,12 +118,13 @@ export const rehearse = async (deps: Deps, session: ReadSession): Promise<Rehear
 
 /** What a request is made of, in tokens by our estimate, and what it weighs. */
 export interface RequestSize {
+  /** With the envelope of the request. */
   readonly system: number;
   readonly tools: number;
   readonly handoff: number;
   /** The messages that are shown, without the handoff. */
   readonly kept: number;
-  /** The whole request: the parts, and its envelope. */
+  /** The whole request: the sum of the parts. */
   readonly tokens: number;
   readonly bytes: number;
   readonly mediaItems: number;
@@ -136,7 +137,7 @@ export const sizeOf = ({ compaction: { renderer, rows }, live, request }: Rehear
   const shown = renderer.measure(rows, live.view);
   const handoff = renderer.measure([], live.view);
   return {
-    system: fixed.systemTokens,
+    system: fixed.tokens - fixed.toolsTokens,
     tools: fixed.toolsTokens,
     handoff: handoff.tokens,
     kept: shown.tokens - handoff.tokens,

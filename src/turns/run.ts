@@ -16,7 +16,7 @@ import { anthropicProvider } from "../models/anthropic.ts";
 import type { EventSink } from "../protocol/events.ts";
 import { inlineMedia } from "../protocol/media-text.ts";
 import type { LogRow } from "../protocol/messages.ts";
-import type { PrivateState, RunContext } from "../protocol/middleware.ts";
+import type { ForcedCompaction, PrivateState, RunContext } from "../protocol/middleware.ts";
 import type { LoadedSession } from "../store/begin.ts";
 import { LeaseLost } from "../store/errors.ts";
 import { RENEWAL_SECONDS } from "../store/lease.ts";
@@ -59,6 +59,12 @@ export interface PreparedRun {
   overheadMs(): number;
 }
 
+/** @param focus empty for none */
+const forcedBy = (focus: string): ForcedCompaction => ({
+  reason: "manual",
+  focus: focus === "" ? undefined : focus,
+});
+
 /** Builds a run. Does no I/O. */
 export const prepareRun = (deps: Deps, request: RunRequest, span: Span): PreparedRun => {
   const { session, sink, startedMs } = request;
@@ -70,7 +76,7 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
   const forced = session.forceCompaction;
   const privateState: PrivateState = {
     todos: readTodos(session.todos),
-    forced: forced === null ? null : { reason: "manual", focus: forced === "" ? undefined : forced },
+    forced: forced === null ? null : forcedBy(forced),
     estimate: null,
     compacted: false,
     volatile: new Map(),
@@ -87,7 +93,7 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     providerMs += durationMs;
   };
   let flagTaken = forced === null;
-  /** The flag is taken down once, by the first write after it was obeyed: one that is set meanwhile is for the next turn (G9). */
+  /** The flag is taken down by the first write after it was obeyed (G9). */
   const takeFlag = () => {
     if (flagTaken || privateState.forced !== null) return {};
     flagTaken = true;
@@ -110,6 +116,11 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
         : { reading: { generation: live.view.generation.number, tokens: live.reading } }),
     }),
     compactions: () => live.compactions,
+    onForced: (focus) => {
+      if (privateState.forced !== null) return;
+      privateState.forced = forcedBy(focus);
+      flagTaken = false;
+    },
     onProgressFailure: (error) => {
       if (error instanceof LeaseLost) ending.abort(error);
     },
