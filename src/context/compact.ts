@@ -319,12 +319,13 @@ export const compaction = (options: CompactionOptions): Middleware => ({
     const need = await needOf(options, run, request, size);
     let projected = need.kind === "none" ? need.projected : size.tokens;
     if (need.kind === "climb") {
+      const scale = scaleOf(live, request, size, need.forced);
       const outcome = await compactNow(options, run, request, need);
       if (outcome.kind === "late") throw new CommitWasLate();
       if (outcome.kind === "cannot_fit") throw new ContextCannotFit(outcome.what);
       if (outcome.kind === "aborted") throw new CompactionAborted(outcome.failure);
       size = measure(live.view);
-      projected = size.tokens;
+      projected = Math.ceil(size.tokens * scale);
     }
     checkView(options, size.messages);
     run.state.private.estimate = size.tokens;

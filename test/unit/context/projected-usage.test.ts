@@ -1,0 +1,106 @@
+/** The size that clients are told of a request that was just compacted (E4). */
+import { expect, it } from "vitest";
+import { newCalibration } from "../../../src/context/calibration.ts";
+import { compaction } from "../../../src/context/compact.ts";
+import { defaultEstimator, estimateRow } from "../../../src/context/estimate-request.ts";
+import { NO_GUARDS } from "../../../src/context/guards.ts";
+import { budgets } from "../../../src/context/trigger.ts";
+import { createRenderer } from "../../../src/context/view.ts";
+import { EMPTY_VIEW } from "../../../src/context/view-state.ts";
+import type { RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { ModelRequest } from "../../../src/protocol/messages.ts";
+import type { RunContext } from "../../../src/protocol/middleware.ts";
+import { noopSpan, noopTracer } from "../../../src/telemetry/tracer.ts";
+import { log } from "../../support/log.ts";
+
+const PROSE = "The index of the archive was read and every entry was found to be in order. ".repeat(20);
+const NO_USAGE = { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 };
+
+it("is in the provider's tokens after a compaction too, as the size that started it (E4)", async () => {
+  const { rows } = log()
+    .chat(
+      20,
+      (nth) => `Question ${nth}. ${PROSE}`,
+      (nth) => `Answer ${nth}. ${PROSE}`,
+    )
+    .user("And now?");
+  const renderer = createRenderer({
+    sessionId: "ses_1",
+    estimateTokens: defaultEstimator.text,
+    messageTokens: (message) => estimateRow(message.content),
+  });
+  const told: { estimate: number; projected: number }[] = [];
+  const steps: string[] = [];
+  const { wrapModelCall } = compaction({
+    // The provider makes half as many tokens of it as we think.
+    live: {
+      view: EMPTY_VIEW,
+      stored: EMPTY_VIEW,
+      calibration: { ...newCalibration("m"), factor: 0.5 },
+      guards: NO_GUARDS,
+      reading: null,
+      compactions: 0,
+      nextGeneration: 1,
+    },
+    rows,
+    renderer,
+    budgets: budgets(
+      { maxInputTokens: 7_000, outputInWindow: false, maxMediaItems: 600, known: true },
+      { triggerFrac: 0.85, keepFrac: 0.1, maxTokens: 1_000 },
+    ),
+    maxBytes: 8_000_000,
+    thinkingBound: false,
+    minTailUserMessages: 1,
+    estimateTokens: defaultEstimator.text,
+    newAttemptId: () => "cmp_1",
+    history: {
+      append: async () => ({ pointer: { kind: "file", path: "/h.md" }, sizeBytes: 1, sha256: "0".repeat(64) }),
+    },
+    summariser: {
+      model: "m",
+      windowTokens: 100_000,
+      failureOf: () => "transient",
+      call: async () => ({ text: "It was checked.", stopReason: "end_turn", usage: NO_USAGE, model: "m" }),
+    },
+    commit: { commit: async () => true, recordFailure: async () => undefined },
+    countTokens: undefined,
+    events: {
+      compacting: () => undefined,
+      compacted: (facts) => void steps.push(...facts.steps),
+      refused: () => undefined,
+      usage: ({ estimate, projected }) => void told.push({ estimate, projected }),
+      invalid: () => undefined,
+    },
+  });
+  const run: RunContext = {
+    sessionId: "ses_1" as SessionId,
+    runId: "run_1" as RunId,
+    user: null,
+    model: "m",
+    windowTokens: 7_000,
+    promptCaching: true,
+    state: {
+      messages: rows,
+      private: { todos: [], forced: null, estimate: null, compacted: false, volatile: new Map() },
+    },
+    signal: new AbortController().signal,
+    span: noopSpan,
+    tracer: noopTracer,
+  };
+  const request: ModelRequest = { model: "m", maxTokens: 1_000, system: [], tools: [], messages: [] };
+  await wrapModelCall?.(
+    request,
+    async () => ({
+      id: "msg_1",
+      model: "m",
+      content: "[]",
+      text: "",
+      calls: [],
+      stopReason: "end_turn",
+      usage: NO_USAGE,
+    }),
+    run,
+  );
+  expect(steps).toEqual(["summarise"]);
+  expect(told).toEqual([{ estimate: expect.any(Number), projected: Math.ceil((told[0]?.estimate ?? 0) / 2) }]);
+});
