@@ -5,12 +5,32 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { collectionFolder, sampleFolders } from "./replay/collect.ts";
 import { inWords, runStep, type Step, type StepResult } from "./steps.ts";
 
 const CHECKS: readonly Step[] = [
   { name: "lint", command: ["src/local/lint.ts"] },
   { name: "typecheck", command: ["tsc", "--noEmit"] },
   { name: "build", command: ["src/local/build.ts"] },
+];
+
+/** Larger recordings are left to whoever runs `npm run replay` by hand, in KB. */
+const REPLAY_MAX_KB = 1_024;
+
+/**
+ * The replays: the sample always, the collection where it exists.
+ * @param collection its folder
+ */
+export const replaySteps = (collection: string | undefined): readonly Step[] => [
+  { name: "replay", command: ["src/local/replay.ts", ...sampleFolders] },
+  ...(collection === undefined
+    ? []
+    : [
+        {
+          name: "replay all",
+          command: ["src/local/replay.ts", "--max-kb", String(REPLAY_MAX_KB), collection] as const,
+        },
+      ]),
 ];
 
 interface Counts {
@@ -63,7 +83,7 @@ const main = async (): Promise<void> => {
       command: ["vitest", "run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`],
     };
     const tests = await runStep(vitest, now);
-    for (const step of CHECKS) {
+    for (const step of [...CHECKS, ...replaySteps(collectionFolder())]) {
       console.log(`\n--- ${step.name}`);
       steps.push(await runStep(step, now));
     }

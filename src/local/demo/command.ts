@@ -9,6 +9,7 @@ import { MigrationError } from "../migrate.ts";
 import { type Platform, startPlatform } from "../platform.ts";
 import { parseSettings } from "../settings.ts";
 import { createClient, DemoApiError } from "./client.ts";
+import { runLong } from "./long.ts";
 import { type Plan, planReplay } from "./plan.ts";
 import { parseRecording, type Recording, RecordingError } from "./recording.ts";
 import { type Replay, replay } from "./replay.ts";
@@ -19,12 +20,17 @@ import { startToolServer } from "./tool-server.ts";
 export const DEFAULT_RECORDING = join(import.meta.dirname, "../../../test/fixtures/demo/tau2-airline-task22.jsonl");
 
 const USAGE = `Usage: npm run demo -- [--json] [FILE.jsonl]
+       npm run demo -- --long [--window TOKENS] [--svg FILE] [--json] [FILE.jsonl]
 
 Replays a recorded session through hango, turn by turn, over HTTP: the recorded answers come from a simulated Messages API,
 the recorded tool results from a local tool server. Ends with what it cost.
 
   FILE.jsonl  another recording: a meta line, then one message a line
-  --json      the figures as one line of JSON on standard output`;
+  --json      the figures as one line of JSON on standard output
+  --long      replays a long session in a window so small that it is compacted several times, and shows its size turn by turn;
+              without a file, a chain of recordings
+  --window    the size of that window, in tokens; else it is chosen by the session's size
+  --svg FILE  writes the chart to a file`;
 
 /** Most differences that are shown. */
 const MAX_SHOWN = 20;
@@ -53,11 +59,21 @@ type Undo = () => Promise<void>;
 const readArguments = (args: readonly string[]) => {
   const { values, positionals } = parseArgs({
     args: [...args],
-    options: { json: { type: "boolean", default: false }, help: { type: "boolean", short: "h", default: false } },
+    options: {
+      json: { type: "boolean", default: false },
+      long: { type: "boolean", default: false },
+      window: { type: "string" },
+      svg: { type: "string" },
+      help: { type: "boolean", short: "h", default: false },
+    },
     allowPositionals: true,
   });
+  const { window, svg, long } = values;
   if (positionals.length > 1) throw new TypeError("one recording at a time");
-  return { ...values, file: positionals[0] };
+  if (!long && (window !== undefined || svg !== undefined)) throw new TypeError("--window and --svg go with --long");
+  if (window !== undefined && !/^[1-9][0-9]{3,8}$/.test(window))
+    throw new TypeError("--window takes 1000 tokens or more");
+  return { ...values, window: window === undefined ? undefined : Number(window), file: positionals[0] };
 };
 
 const readRecording = async (path: string): Promise<Recording> => {
@@ -182,11 +198,27 @@ export const runDemo = async (options: DemoOptions): Promise<number> => {
     return 0;
   }
   // npm runs scripts in the project's directory; the person may be elsewhere.
-  const path = given.file === undefined ? DEFAULT_RECORDING : resolve(options.env.INIT_CWD ?? "", given.file);
+  const placed = (file: string): string => resolve(options.env.INIT_CWD ?? "", file);
+  const path = given.file === undefined ? DEFAULT_RECORDING : placed(given.file);
   const undos: Undo[] = [];
   const log: string[] = [];
   const onLog = (line: string): void => void (log.push(line) > LOG_LINES && log.shift());
   try {
+    if (given.long) {
+      return await runLong({
+        path: given.file === undefined ? undefined : path,
+        windowTokens: given.window,
+        svg: given.svg === undefined ? undefined : placed(given.svg),
+        json: given.json,
+        env: options.env,
+        out: options.out,
+        say: options.say,
+        signal: options.signal,
+        now: options.now,
+        onTemporaryDirectory: options.onTemporaryDirectory,
+        onLog,
+      });
+    }
     const recording = await readRecording(path);
     const plan = planReplay(recording);
     options.say(introduction(recording, plan, options.env));

@@ -1,7 +1,6 @@
 /** Makes recordings fit for a replay over HTTP, and several short ones into one session. */
 import { PROVIDER_TOOL } from "../demo/plan.ts";
 import { type Block, type Message, type Recording, RecordingError } from "../demo/recording.ts";
-import { splitTurns } from "../demo/split.ts";
 
 type Value = Readonly<Record<string, unknown>>;
 
@@ -52,13 +51,20 @@ export const replayable = (recording: Recording): Recording => {
   };
 };
 
-/** The recording up to its last finished answer, so that another user message may follow. */
-const closed = (recording: Recording): readonly Message[] => {
-  const messages = splitTurns(recording).turns.flatMap((turn) => turn.messages);
-  const last = messages.findLastIndex(
-    ({ role, blocks }) => role === "assistant" && !blocks.some(({ type }) => type === "tool_use"),
-  );
-  return messages.slice(0, last + 1);
+/** The recording without a last answer whose calls nobody answered. */
+const closed = ({ messages }: Recording): readonly Message[] =>
+  messages.at(-1)?.blocks.some(({ type }) => type === "tool_use") === true ? messages.slice(0, -1) : messages;
+
+/** Joins what a user says next to what a user said last, results included. */
+const joined = (parts: readonly (readonly Message[])[]): readonly Message[] => {
+  const messages: Message[] = [];
+  for (const message of parts.flat()) {
+    const last = messages.at(-1);
+    if (last?.role === "user" && message.role === "user")
+      messages[messages.length - 1] = { role: "user", blocks: [...last.blocks, ...message.blocks] };
+    else messages.push(message);
+  }
+  return messages;
 };
 
 const CALLS = ["tool_use", "server_tool_use"];
@@ -77,7 +83,7 @@ const apart = (messages: readonly Message[], part: number): readonly Message[] =
 
 /**
  * Joins recordings into one session: the system prompt of the first, the tools of all, of two tools of one name the first.
- * @throws RecordingError when there is nothing to join, or a part cannot be split into turns
+ * @throws RecordingError when there is nothing to join
  */
 export const chain = (id: string, recordings: readonly Recording[]): Recording => {
   const [first] = recordings;
@@ -90,6 +96,6 @@ export const chain = (id: string, recordings: readonly Recording[]): Recording =
     copyright: "see the parts",
     system: first.system,
     tools: [...tools.values()],
-    messages: recordings.flatMap((one, part) => (part === 0 ? closed(one) : apart(closed(one), part))),
+    messages: joined(recordings.map((one, part) => (part === 0 ? closed(one) : apart(closed(one), part)))),
   };
 };

@@ -3,16 +3,17 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { ConfigError } from "../../config.ts";
 import { RecordingError } from "../demo/recording.ts";
-import { type Collected, collect, defaultFolders, type Source } from "./collect.ts";
+import { type Collected, collect, defaultFolders } from "./collect.ts";
 import { type ReplayPlatform, startReplayPlatform } from "./platform.ts";
 import { figuresOf, renderTable, totalsOf } from "./result.ts";
-import { type ReplayedSession, replaySession } from "./session.ts";
+import { type PlannedSession, planSession, type ReplayedSession, replaySession } from "./session.ts";
 
 const USAGE = `Usage: npm run replay -- [--json] [--jobs N] [--max-kb N] [--only TEXT] [--model FAMILY] [DIR ...]
 
 Replays every recorded session of the folders through hango, turn by turn, over HTTP, each in a window so small that it has to be
-compacted several times. Sessions with fewer than 40 messages are chained into one. Ends with a table, and with 1 when a request was
-refused, a run failed, a log differs from its recording, or a session was compacted less than three times though it is large enough.
+compacted several times. Sessions with fewer than 40 messages are chained into one; one that is too small for that is replayed several
+times in a row. Ends with a table, and with 1 when a request was refused, a run failed, a log differs from its recording, or a session
+was compacted less than three times.
 
   DIR             folders of recordings (*.jsonl); else ../shared/data/sessions, or the sample of test/fixtures
   --json          the figures as one line of JSON on standard output
@@ -24,6 +25,8 @@ refused, a run failed, a log differs from its recording, or a session was compac
 const DEFAULT_JOBS = 3;
 /** Problems that are shown of a session. */
 const MAX_SHOWN = 5;
+/** A long session says where it is once in so many turns. */
+const SHOWN_TURNS = 100;
 /** Lines of the Worker's log that are shown when something broke. */
 const LOG_LINES = 20;
 
@@ -86,19 +89,28 @@ const pool = async <T, R>(items: readonly T[], jobs: number, work: (item: T, ind
 const replayAll = async (
   options: ReplayCommandOptions,
   given: Given,
-  sources: readonly Source[],
+  sessions: readonly PlannedSession[],
   platform: ReplayPlatform,
 ): Promise<readonly ReplayedSession[]> => {
   // The largest first: the last one to end is then a short one.
-  const order = sources.toSorted((a, b) => b.recording.messages.length - a.recording.messages.length);
-  const done = await pool(order, given.jobs, async (source, index) => {
+  const order = sessions.toSorted((a, b) => b.plan.turns.length - a.plan.turns.length);
+  const done = await pool(order, given.jobs, async (planned, index) => {
     const startedMs = options.now();
-    const result = await replaySession({ source, platform, number: index, family: given.model, now: options.now });
+    const result = await replaySession({
+      planned,
+      platform,
+      number: index,
+      family: given.model,
+      now: options.now,
+      onTurn: ({ turn }) => {
+        if (turn % SHOWN_TURNS === 0) options.say(`       ${planned.name}: turn ${turn}\n`);
+      },
+    });
     options.signal.throwIfAborted();
     const { turns, failures } = result.driven;
     const compactions = turns.flatMap(({ changes }) => changes).filter(({ generation }) => generation !== null);
     options.say(
-      `${failures.length === 0 ? "ok    " : "FAILED"} ${source.name}: ${turns.length} turns, ${compactions.length} compactions, ${((options.now() - startedMs) / 1_000).toFixed(1)} s\n`,
+      `${failures.length === 0 ? "ok    " : "FAILED"} ${planned.name}: ${turns.length} turns, ${compactions.length} compactions, ${((options.now() - startedMs) / 1_000).toFixed(1)} s\n`,
     );
     return result;
   });
@@ -150,6 +162,7 @@ export const runReplay = async (options: ReplayCommandOptions): Promise<number> 
   try {
     const { sources, tooLarge } = await read(given, options.env);
     if (sources.length === 0) throw new RecordingError("there is no recording to replay");
+    const planned = sources.map((source) => planSession(source));
     for (const name of tooLarge) options.say(`passed over because of its size: ${name}\n`);
     platform = await startReplayPlatform({
       env: options.env,
@@ -159,7 +172,7 @@ export const runReplay = async (options: ReplayCommandOptions): Promise<number> 
       onTemporaryDirectory: options.onTemporaryDirectory,
     });
     options.signal.throwIfAborted();
-    return conclude(options, given, await replayAll(options, given, sources, platform));
+    return conclude(options, given, await replayAll(options, given, planned, platform));
   } catch (error) {
     if (options.signal.aborted) return 130;
     const known = error instanceof RecordingError || error instanceof ConfigError;

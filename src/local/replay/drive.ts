@@ -28,6 +28,7 @@ export interface CompactionSeen {
   /** Null where the view changed without a summary. */
   readonly generation: number | null;
   readonly revision: number;
+  /** Sizes of the request, estimated. */
   readonly tokensBefore: number;
   readonly tokensAfter: number;
   readonly evicted: number;
@@ -37,7 +38,7 @@ export interface TurnSeen {
   /** From 1. */
   readonly turn: number;
   readonly calls: number;
-  /** The prompt of the turn's last call by hango's estimate, in tokens. */
+  /** The prompt of the turn's last call, in tokens as the provider counted them. */
   readonly contextTokens: number;
   readonly changes: readonly CompactionSeen[];
 }
@@ -66,18 +67,46 @@ const compactedEvent = z.object({
   evicted: z.number(),
 });
 
-/** Takes the events of a turn. */
-const turnWatcher = () => {
+const answerEvent = z.object({
+  usage: z.object({
+    input_tokens: z.number(),
+    cache_read_input_tokens: z.number(),
+    cache_creation_input_tokens: z.number(),
+  }),
+});
+
+/**
+ * Takes the events of a session's turns. Sizes are in the provider's tokens: hango's estimates are taken times what the last prompt
+ * really had of them.
+ */
+export const sessionWatcher = () => {
+  let estimate = 0;
+  let factor = 1;
   let contextTokens = 0;
-  const changes: CompactionSeen[] = [];
+  let changes: CompactionSeen[] = [];
+  const take = (type: string, data: unknown): void => {
+    if (type === "context.usage") estimate = usageEvent.parse(data).estimate;
+    if (type === "context.compacted") {
+      const { tokens_before, tokens_after, ...rest } = compactedEvent.parse(data);
+      const scaled = (tokens: number): number => Math.round(tokens * factor);
+      changes.push({ ...rest, tokensBefore: scaled(tokens_before), tokensAfter: scaled(tokens_after) });
+    }
+    const answer = type === "message.completed" ? answerEvent.safeParse(data).data : undefined;
+    if (answer === undefined) return;
+    const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = answer.usage;
+    contextTokens = input_tokens + cache_read_input_tokens + cache_creation_input_tokens;
+    if (estimate > 0) factor = contextTokens / estimate;
+  };
   return {
     onEvent: (type: string, data: string): void => {
-      if (type === "context.usage") contextTokens = usageEvent.parse(JSON.parse(data)).estimate;
-      if (type !== "context.compacted") return;
-      const { tokens_before, tokens_after, ...rest } = compactedEvent.parse(JSON.parse(data));
-      changes.push({ ...rest, tokensBefore: tokens_before, tokensAfter: tokens_after });
+      if (type.startsWith("context.") || type === "message.completed") take(type, JSON.parse(data));
     },
-    seen: () => ({ contextTokens, changes }),
+    /** What was seen since it was last asked. */
+    take: (): Pick<TurnSeen, "contextTokens" | "changes"> => {
+      const taken = changes;
+      changes = [];
+      return { contextTokens, changes: taken };
+    },
   };
 };
 
@@ -101,9 +130,9 @@ export const drive = async (options: DriveOptions): Promise<Driven> => {
   const turns: TurnSeen[] = [];
   const failures: string[] = [];
   const differences: string[] = [];
+  const watcher = sessionWatcher();
   for (const [index, turn] of plan.turns.entries()) {
     const steps = turn.script.length;
-    const watcher = turnWatcher();
     simulator.script(scriptOf(turn, model));
     const end = await client
       .runTurn(sessionId, { input: turn.input, max_steps: steps }, () => undefined, watcher.onEvent)
@@ -113,7 +142,7 @@ export const drive = async (options: DriveOptions): Promise<Driven> => {
         return undefined;
       });
     requests.look();
-    const seen: TurnSeen = { turn: index + 1, calls: end?.steps ?? 0, ...watcher.seen() };
+    const seen: TurnSeen = { turn: index + 1, calls: end?.steps ?? 0, ...watcher.take() };
     turns.push(seen);
     options.onTurn?.(seen);
     // What follows could not be as recorded.

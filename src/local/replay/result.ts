@@ -1,7 +1,8 @@
 /** What a replay comes to: a line of figures for each session, totals, and whether all is well. */
 import type { Driven } from "./drive.ts";
+import type { ReplayedSession } from "./session.ts";
 
-/** How often a session must have been compacted, where its size allows it. */
+/** How often a session must have been compacted. */
 export const LEAST_COMPACTIONS = 3;
 
 export interface SessionFigures {
@@ -21,40 +22,29 @@ export interface SessionFigures {
   readonly prefix_breaks: number;
   readonly rejected_requests: number;
   readonly failed_runs: number;
-  /** Means of the request's size before and after a compaction, in tokens by hango's estimate. */
+  /** Means of the request's size before and after a compaction, in tokens, estimated. */
   readonly tokens_before: number;
   readonly tokens_after: number;
   /** Tokens read from the cache, as a part of all input tokens; 0 to 1. */
   readonly cache_share: number;
   /** What is wrong, a line each. */
   readonly problems: readonly string[];
-  /** What could not be had, and is not held against it. */
+  /** What is to be known of it. */
   readonly notes: readonly string[];
 }
 
 const mean = (values: readonly number[]): number =>
   values.length === 0 ? 0 : Math.round(values.reduce((sum, value) => sum + value, 0) / values.length);
 
-export interface Judged {
-  readonly name: string;
-  readonly windowTokens: number;
-  /** How often the session's messages fill what the window leaves for them. */
-  readonly fills: number;
-  readonly driven: Driven;
-}
-
-/** A session whose messages fill its window less often is not expected to be compacted three times. */
-export const LEAST_FILLS = 2;
+export type Judged = Pick<ReplayedSession, "name" | "windowTokens" | "times" | "driven">;
 
 /** Adds up what was seen of a session. */
-export const figuresOf = ({ name, windowTokens, fills, driven }: Judged): SessionFigures => {
+export const figuresOf = ({ name, windowTokens, times, driven }: Judged): SessionFigures => {
   const { requests, turns, failures, differences } = driven;
   const changes = turns.flatMap((turn) => turn.changes);
   const compactions = changes.filter(({ generation }) => generation !== null);
   const revisions = Math.max(0, ...changes.map(({ revision }) => revision));
   const few = compactions.length < LEAST_COMPACTIONS && failures.length === 0;
-  const small = few && fills < LEAST_FILLS;
-  const words = `compacted ${compactions.length} times, though ${LEAST_COMPACTIONS} were wanted`;
   return {
     session: name,
     messages: driven.messages,
@@ -75,15 +65,13 @@ export const figuresOf = ({ name, windowTokens, fills, driven }: Judged): Sessio
       ...requests.rejected,
       ...failures,
       ...differences,
-      ...(few && !small ? [words] : []),
+      ...(few ? [`compacted ${compactions.length} times instead of ${LEAST_COMPACTIONS} or more`] : []),
       // Between two calls without a recorded revision the earlier prompt is a prefix of the later one (V2).
       ...(requests.prefixBreaks > revisions
         ? [`the prompt's beginning changed ${requests.prefixBreaks} times with ${revisions} revisions`]
         : []),
     ],
-    notes: small
-      ? [`${words}: its messages fill the smallest window that holds its largest parts ${fills.toFixed(1)} times`]
-      : [],
+    notes: times === 1 ? [] : [`replayed ${times} times in a row, since it is small`],
   };
 };
 
@@ -137,7 +125,7 @@ const COLUMNS: readonly Column[] = [
 ];
 
 const FOOTNOTE = `\
-window, before, after: tokens; before and after are means over the compactions, by hango's estimate. calls: model calls of turns and of
+window, before, after: tokens; before and after are means over the compactions, estimated. calls: model calls of turns and of
 summaries. rejected: requests that the simulated Messages API refused. failed: runs. cache: share of the input that was read from it.`;
 
 /** The table with which a replay ends. */

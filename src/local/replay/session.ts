@@ -1,43 +1,74 @@
 /** The replay of one recording: its plan, its window, its tools, its client. */
-import { planReplay } from "../demo/plan.ts";
+import { type Plan, planReplay } from "../demo/plan.ts";
+import { RecordingError } from "../demo/recording.ts";
 import { startToolServer } from "../demo/tool-server.ts";
+import { chain } from "./chain.ts";
 import type { Source } from "./collect.ts";
 import { type Driven, drive, type TurnSeen } from "./drive.ts";
 import type { ReplayPlatform } from "./platform.ts";
-import { chooseWindow, sizeOf } from "./window.ts";
+import { chooseWindow, LEAST_FILLS, sizeOf } from "./window.ts";
 
-export interface ReplayedSession {
+export interface PlannedSession {
   readonly name: string;
+  readonly plan: Plan;
   readonly windowTokens: number;
-  readonly fills: number;
+  /** How often the recording is replayed in a row: more than once where it is too small to outgrow a window several times. */
+  readonly times: number;
+}
+
+/** Most times that a small recording is replayed in a row. */
+const MOST_TIMES = 8;
+
+/**
+ * Plans the replay of a recording, in a window that it outgrows.
+ * @param windowTokens the window, where it is not to be chosen by the recording's size; the recording is replayed once then
+ * @throws RecordingError for what cannot be planned
+ */
+export const planSession = ({ name, recording }: Source, windowTokens?: number): PlannedSession => {
+  try {
+    if (windowTokens !== undefined) return { name, plan: planReplay(recording), windowTokens, times: 1 };
+    const once = chooseWindow(sizeOf(recording));
+    const times = Math.min(MOST_TIMES, Math.max(1, Math.ceil(LEAST_FILLS / once.fills)));
+    if (times === 1) return { name, plan: planReplay(recording), windowTokens: once.windowTokens, times };
+    const repeated = chain(
+      name,
+      Array.from({ length: times }, () => recording),
+    );
+    const chosen = chooseWindow(sizeOf(repeated));
+    return { name, plan: planReplay(repeated), windowTokens: chosen.windowTokens, times };
+  } catch (error) {
+    if (error instanceof RecordingError) throw new RecordingError(`${name}: ${error.message}`);
+    throw error;
+  }
+};
+
+export interface ReplayedSession extends PlannedSession {
   readonly driven: Driven;
 }
 
 export interface SessionOptions {
-  readonly source: Source;
+  readonly planned: PlannedSession;
   readonly platform: ReplayPlatform;
   /** Of the sessions of this platform: gives the session a model of its own. */
   readonly number: number;
   /** Model family: with a date behind it, it is a model of its own. */
   readonly family: string;
-  /** The window in tokens, where it is not to be chosen by the recording's size. */
-  readonly windowTokens?: number | undefined;
   readonly now: () => number;
   readonly onTurn?: ((turn: TurnSeen) => void) | undefined;
 }
 
+/** Longest name of a tenant and of a key. */
+const MAX_NAME = 200;
 /** Eight digits are a date to hango and to the simulator: the model's profile stays that of its family. */
 const FIRST_DATE = 20_260_000;
 
 /**
- * Replays one recording in a small window.
- * @throws RecordingError for what cannot be planned, DemoApiError when the API cannot be used
+ * Replays one recording in its window.
+ * @throws DemoApiError when the API cannot be used
  */
 export const replaySession = async (options: SessionOptions): Promise<ReplayedSession> => {
-  const { source, platform, now } = options;
-  const plan = planReplay(source.recording);
-  const chosen = chooseWindow(sizeOf(source.recording));
-  const windowTokens = options.windowTokens ?? chosen.windowTokens;
+  const { planned, platform, now } = options;
+  const { plan, windowTokens, name } = planned;
   const tools = await startToolServer({
     calls: plan.turns.flatMap(({ results }) => results.map((one) => ({ ...one, name: plan.nameOf(one.name) }))),
     now,
@@ -47,12 +78,12 @@ export const replaySession = async (options: SessionOptions): Promise<ReplayedSe
       plan,
       model: `${options.family}-${FIRST_DATE + options.number}`,
       windowTokens,
-      client: await platform.newClient(source.name),
+      client: await platform.newClient(name.slice(0, MAX_NAME)),
       simulator: platform.simulator,
       tools,
       ...(options.onTurn === undefined ? {} : { onTurn: options.onTurn }),
     });
-    return { name: source.name, windowTokens, fills: chosen.fills, driven };
+    return { ...planned, driven };
   } finally {
     await tools.close();
   }

@@ -16,6 +16,9 @@ const OFFLOAD_FRAC = 0.1;
 /** Of a window, what is left for the largest message that is never cut beside what is always sent: the trigger lies at 0.85. */
 const FREE_FRAC = 0.55;
 
+/** A recording whose messages fill its window less often is too small to show several compactions. */
+export const LEAST_FILLS = 3.5;
+
 export interface Size {
   /** System prompt and tools, in tokens. */
   readonly fixedTokens: number;

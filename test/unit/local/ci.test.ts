@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { closingLine, countTests } from "../../../src/local/ci.ts";
+import { closingLine, countTests, replaySteps } from "../../../src/local/ci.ts";
 
 const report = (numPassedTests: number, numFailedTests: number, numPendingTests = 0, numTodoTests = 0) => ({
   numPassedTests,
@@ -23,5 +23,18 @@ describe("the count of a CI run", () => {
     const steps = [{ exitCode: 0 }, { exitCode: 2 }, { exitCode: 0 }];
     expect(closingLine({ passed: 10, failed: 1, skipped: 0 }, steps)).toBe("12 passed, 2 failed");
     expect(closingLine({ passed: 10, failed: 0, skipped: 4 }, [])).toBe("10 passed, 0 failed, 4 skipped");
+  });
+});
+
+describe("the replays of a CI run", () => {
+  test("are of the sample always, and of the collection where there is one, without its largest files", () => {
+    const [sample, ...rest] = replaySteps("/collection");
+    expect(sample?.command).toEqual([
+      "src/local/replay.ts",
+      expect.stringMatching(/test\/fixtures\/sessions$/),
+      expect.stringMatching(/test\/fixtures\/demo$/),
+    ]);
+    expect(rest).toEqual([{ name: "replay all", command: ["src/local/replay.ts", "--max-kb", "1024", "/collection"] }]);
+    expect(replaySteps(undefined)).toEqual([sample]);
   });
 });

@@ -27,6 +27,28 @@ const stream = async (entry: ScriptEntry) => {
   return { seen, end };
 };
 
+describe("what a replay relies on", () => {
+  it("a reply that the window has no room for waits for a smaller request where it is asked to", async () => {
+    const whole = "word ".repeat(200).trim();
+    simulator.setModels({ [MODEL]: { maxInputTokens: 150 } });
+    simulator.script([{ reply: { content: whole }, until_whole: true }, { reply: { content: "next" } }]);
+    const large = await post(simulator, ask([user("large")]));
+    simulator.setModels({ [MODEL]: { maxInputTokens: 1_000 } });
+    const answers = [await post(simulator, ask([user("small")])), await post(simulator, ask([user("small")]))];
+    expect(large.json.stop_reason).toBe("model_context_window_exceeded");
+    expect(answers.map(({ json }) => json.content[0]?.text)).toEqual([whole, "next"]);
+  });
+
+  it("the record says what an error answer said", async () => {
+    await post(simulator, ask([]));
+    await post(simulator, ask([user("hi")]));
+    expect(simulator.requests.map(({ status, error }) => [status, error])).toEqual([
+      [400, expect.stringContaining("messages")],
+      [200, undefined],
+    ]);
+  });
+});
+
 describe("scripted faults (point 6)", () => {
   it("an error event arrives inside a stream that began with 200", async () => {
     const { seen, end } = await stream({ reply: long, fault: { kind: "error_event", after_pieces: 2 } });
