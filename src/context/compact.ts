@@ -325,7 +325,7 @@ export const compaction = (options: CompactionOptions): Middleware => ({
       if (outcome.kind === "cannot_fit") throw new ContextCannotFit(outcome.what);
       if (outcome.kind === "aborted") throw new CompactionAborted(outcome.failure);
       size = measure(live.view);
-      projected = Math.ceil(size.tokens * scale);
+      projected = Math.round(size.tokens * scale);
     }
     checkView(options, size.messages);
     run.state.private.estimate = size.tokens;

@@ -102,5 +102,5 @@ it("is in the provider's tokens after a compaction too, as the size that started
     run,
   );
   expect(steps).toEqual(["summarise"]);
-  expect(told).toEqual([{ estimate: expect.any(Number), projected: Math.ceil((told[0]?.estimate ?? 0) / 2) }]);
+  expect(told).toEqual([{ estimate: expect.any(Number), projected: Math.round((told[0]?.estimate ?? 0) / 2) }]);
 });
