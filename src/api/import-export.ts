@@ -4,6 +4,7 @@ import { exportSession } from "../turns/export.ts";
 import { type ImportOutcome, type ImportResult, importPage } from "../turns/import.ts";
 import { TranscriptError } from "../turns/transcript/draft.ts";
 import { tenantOf } from "./auth.ts";
+import { showCompaction } from "./compaction-json.ts";
 import type { App, Ctx } from "./env.ts";
 import { ApiError, invalid, notFound } from "./errors.ts";
 import { claimOf, idempotencyHeaders, idempotencyMismatch, markReplayed } from "./idempotency.ts";
@@ -107,7 +108,7 @@ const exportOperation = async (c: Ctx, id: string): Promise<Response> => {
   const deps = c.get("deps");
   const session = await requireSession(c, id);
   const json = `${JSON.stringify(showSession(session), undefined, 2)}\n`;
-  const entries = await exportSession(deps, { tenantId: tenantOf(c), sessionId: session.id, json });
+  const entries = await exportSession(deps, { tenantId: tenantOf(c), sessionId: session.id, json, showCompaction });
   if (entries === undefined) throw notFound("session");
   const stream = tarStream(entries, (error) =>
     deps.log.error("an export failed", {
@@ -148,7 +149,7 @@ export const registerImportExport = (app: App): void => {
       operationId: "exportSession",
       summary: "Export everything of a session",
       description:
-        "A tar stream: `session.json`, `messages.jsonl` (one line a row, `content` as stored; line breaks between its tokens become spaces) and `files/`. A failure on the way breaks the stream off: an archive that ends cleanly is whole.",
+        "A tar stream: `session.json`, `messages.jsonl` (one line a row, `content` as stored; line breaks between its tokens become spaces), `compactions.jsonl` (one line a generation: its receipt, summary and sections) and `files/`. A failure on the way breaks the stream off: an archive that ends cleanly is whole.",
       request: { params: sessionParam },
       responses: {
         200: {

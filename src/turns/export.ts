@@ -1,5 +1,5 @@
 /**
- * A session as files: `session.json`, `messages.jsonl`, `files/...`. One row, one part of a file at a time is in memory; sizes are
+ * A session as files: `session.json`, `messages.jsonl`, `compactions.jsonl`, `files/...`. One row, one part of a file at a time is in memory; sizes are
  * known beforehand, as an archive wants them.
  */
 import type { FileSystem } from "../files/filesystem.ts";
@@ -8,7 +8,15 @@ import type { FilePath } from "../files/path.ts";
 import { r2FileSystem } from "../files/r2.ts";
 import type { SessionId, TenantId } from "../protocol/ids.ts";
 import { inlineMedia } from "../protocol/media-text.ts";
+import type { Db } from "../store/db.ts";
 import { type ExportedRow, type ExportPlan, exportRows, planExport } from "../store/export.ts";
+import {
+  type CompactionContent,
+  exportCompactions,
+  type PlannedCompaction,
+  planCompactions,
+} from "../store/export-compactions.ts";
+import type { CompactionRecord } from "../store/receipts.ts";
 import type { Deps } from "./deps.ts";
 import { sessionRoot } from "./objects.ts";
 
@@ -26,6 +34,8 @@ export interface ExportedSession {
   readonly sessionId: SessionId;
   /** The text of `session.json`. */
   readonly json: string;
+  /** A receipt as the API shows it. */
+  readonly showCompaction: (record: CompactionRecord) => object;
 }
 
 /** What was measured when the export began is not what was read: an erasure or an overwrite came between. */
@@ -82,6 +92,32 @@ const messageParts = async function* (
   if (pending !== "") yield encoder.encode(pending);
 };
 
+/** One generation as a line: its receipt, and what the view shows of it. */
+const compactionLine = (
+  receipt: string,
+  { summary, pinnedText, sections }: Pick<CompactionContent, "summary" | "pinnedText" | "sections">,
+): string => `${receipt.slice(0, -1)},"summary":${summary},"pinned_text":${pinnedText},"sections":${sections}}\n`;
+
+const compactionsEntry = (
+  db: Db,
+  { sessionId, showCompaction }: Pick<ExportedSession, "sessionId" | "showCompaction">,
+  planned: readonly PlannedCompaction[],
+  modifiedMs: number,
+): ExportEntry => {
+  const receipts = new Map(planned.map(({ record }) => [record.generation, JSON.stringify(showCompaction(record))]));
+  const nothing = { summary: "", pinnedText: "", sections: "" };
+  const sizeBytes = planned.reduce(
+    (sum, { record, contentBytes }) =>
+      sum + contentBytes + encoder.encode(compactionLine(receipts.get(record.generation) ?? "", nothing)).byteLength,
+    0,
+  );
+  const parts = async function* () {
+    for await (const content of exportCompactions(db, sessionId, [...receipts.keys()]))
+      yield encoder.encode(compactionLine(receipts.get(content.generation) ?? "", content));
+  };
+  return { name: "compactions.jsonl", sizeBytes, modifiedMs, body: measured(sizeBytes, parts()) };
+};
+
 /** A file as it is when its turn comes; one that was removed since it was listed is left out. */
 const fileEntry = async (files: FileSystem, path: FilePath, modifiedMs: number): Promise<ExportEntry | undefined> => {
   const first = await files.read(path, { range: { offsetBytes: 0, lengthBytes: PART_BYTES } });
@@ -119,9 +155,11 @@ const one = async function* (bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 
 const entries = async function* (
   deps: Deps,
-  { tenantId, sessionId, json }: ExportedSession,
+  exported: ExportedSession,
   plan: ExportPlan,
+  planned: readonly PlannedCompaction[],
 ): AsyncGenerator<ExportEntry> {
+  const { tenantId, sessionId, json } = exported;
   const root = sessionRoot(tenantId, sessionId);
   const media = r2MediaStore(deps.bucket, root, deps.sleep);
   const modifiedMs = deps.now();
@@ -130,6 +168,7 @@ const entries = async function* (
   const sizeBytes = plan.rows * FRAME_BYTES + plan.labelBytes + plan.contentBytes;
   const body = measured(sizeBytes, messageParts(exportRows(deps.db, plan), media.get));
   yield { name: "messages.jsonl", sizeBytes, modifiedMs, body };
+  yield compactionsEntry(deps.db, exported, planned, modifiedMs);
   yield* fileEntries(r2FileSystem(deps.bucket, root, deps.sleep));
 };
 
@@ -144,5 +183,6 @@ export const exportSession = async (
   session: ExportedSession,
 ): Promise<AsyncIterable<ExportEntry> | undefined> => {
   const plan = await planExport(deps.db, session.sessionId);
-  return plan === undefined ? undefined : entries(deps, session, plan);
+  if (plan === undefined) return undefined;
+  return entries(deps, session, plan, await planCompactions(deps.db, session.tenantId, session.sessionId));
 };

@@ -1,4 +1,8 @@
 /** Compacting, seeing and un-compacting over the API, through the built Worker: what is said is what happens. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { compactingSession, prose, talk, textOf } from "../support/compaction.ts";
 import { startTestPlatform, type TestPlatform } from "../support/platform.ts";
@@ -268,5 +272,39 @@ describe("voiding a compaction (R4)", () => {
     const { body } = await running;
     expect(busy.body.error.run_id).toBe(body.id);
     expect((await context(it)).generation).toBe(1);
+  });
+});
+
+describe("GET /export", () => {
+  it("holds every generation with its receipt, its summary and its sections", async () => {
+    const it = await session();
+    await it.load(HALF);
+    await compact(it);
+    await it.answered("Go on: naïve café, \u65e5\u672c.");
+    await compact(it);
+    await voided(it, 2);
+    const response = await fetch(`${platform.url}/v1/sessions/${it.id}/export`, { headers: it.tenant.headers });
+    const folder = mkdtempSync(join(tmpdir(), "hango-context-"));
+    const path = join(folder, "export.tar");
+    writeFileSync(path, new Uint8Array(await response.arrayBuffer()));
+    const lines = execFileSync("tar", ["-xOf", path, "compactions.jsonl"], { encoding: "utf8" }).split("\n");
+    rmSync(folder, { recursive: true });
+    const stored = await it.generations();
+    const shown = await receipts(it);
+    expect(lines.pop()).toBe("");
+    expect(
+      lines.map((line) => {
+        const { summary, pinned_text, sections, ...receipt } = JSON.parse(line);
+        return { summary, pinned_text, sections: Object.keys(sections), receipt };
+      }),
+    ).toEqual(
+      stored.map(({ summary, pinned_text }, at) => ({
+        summary,
+        pinned_text,
+        sections: ["sections", "rendered"],
+        receipt: shown[at],
+      })),
+    );
+    expect(shown.length).toBe(2);
   });
 });

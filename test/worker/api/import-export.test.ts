@@ -546,6 +546,7 @@ describe("an export", () => {
     expect(names).toEqual([
       "session.json",
       "messages.jsonl",
+      "compactions.jsonl",
       "files/big.bin",
       "files/conversation_history/s.md",
       "files/empty",
@@ -565,7 +566,7 @@ describe("an export", () => {
       tar("-tf", await download(session))
         .split("\n")
         .slice(0, -1),
-    ).toEqual(["session.json", "messages.jsonl"]);
+    ).toEqual(["session.json", "messages.jsonl", "compactions.jsonl"]);
     expect(await exportedLines(session)).toEqual([]);
   });
 
