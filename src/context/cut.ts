@@ -110,12 +110,22 @@ const snap = (index: number, { rows, tailTokens, budgetTokens }: Bounds): number
   return isPair && tailTokens(back - 1) <= mostTokens ? back - 1 : back;
 };
 
-/** The highest index that keeps what must be kept whole: the batch in flight (C3), the last row if somebody asks there, the newest asks (C4). */
-const latestCut = (rows: readonly LogRow[], minTailUserMessages: number): number => {
+/** Whether a turn is in progress that no user's request drives (R7): its newest batch then is all that there is to go on with. */
+const isAskedByNobody = (rows: readonly LogRow[], base: Generation | null): boolean => {
+  const last = rows.at(-1);
+  return last !== undefined && !endsTurn(last) && openAsk(rows) === undefined && stillPinned(rows, base) === null;
+};
+
+/**
+ * The highest index that keeps what must be kept whole: the batch in flight (C3), the last row if somebody asks there, the newest asks
+ * (C4), the newest batch if nobody asks (R1).
+ */
+const latestCut = ({ rows, base, minTailUserMessages = 1 }: CutInput): number => {
   let latest = inFlightFrom(rows);
   const last = rows.length - 1;
   const lastRow = rows[last];
-  if (lastRow !== undefined && isUserOriginated(lastRow)) latest = Math.min(latest, batchStart(rows, last));
+  if ((lastRow !== undefined && isUserOriginated(lastRow)) || isAskedByNobody(rows, base))
+    latest = Math.min(latest, batchStart(rows, last));
   if (minTailUserMessages <= 1) return latest;
   let missing = minTailUserMessages;
   for (let at = last; at >= 0 && missing > 0; at--) {
@@ -158,10 +168,7 @@ export const decideCut = (input: CutInput): CutDecision => {
   let index = rows.length - keepCount(input.keep, rows.length - start);
   const budgetTokens = Math.min(tailTokens(index), MAX_KEEP_SHARE_OF_WINDOW * input.windowTokens);
   while (index < rows.length && tailTokens(index) > budgetTokens) index++;
-  const boundary = Math.min(
-    snap(index, { rows, tailTokens, budgetTokens }),
-    latestCut(rows, input.minTailUserMessages ?? 1),
-  );
+  const boundary = Math.min(snap(index, { rows, tailTokens, budgetTokens }), latestCut(input));
 
   const before = rows.slice(0, boundary);
   const ask = openAsk(rows);

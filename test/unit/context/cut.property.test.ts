@@ -54,9 +54,12 @@ const expectBounds = ({ rows, windowTokens }: CutInput, cut: Cut): void => {
   const last = rows.at(-1);
   const pending = rows.slice(inFlightFrom(rows));
   expect(tail).toEqual(expect.arrayContaining([...pending]));
-  const mustStay = pending.length > 0 || (last !== undefined && isUserOriginated(last));
+  const isAskedByNobody = openAsk(rows) === undefined && cut.pinned === null && last !== undefined && !endsTurn(last);
+  if (isAskedByNobody) expect(tail).toContain(last);
+  const mustStay = pending.length > 0 || isAskedByNobody || (last !== undefined && isUserOriginated(last));
   // Nothing but what must stay whole goes beyond the budget, and then that is all that is kept.
-  const whole = pending.length > 0 ? total(pending) : (last?.tokens ?? 0);
+  const newest = isAskedByNobody ? rows.slice(batchStart(rows, rows.length - 1)) : rows.slice(-1);
+  const whole = total(pending.length > 0 ? pending : newest);
   const most = 1.5 * cut.keepBudgetTokens;
   expect(total(tail)).toBeLessThanOrEqual(mustStay ? Math.max(most, whole) : most);
   const ask = rows.find((row) => row.seq === cut.keptAsk);
