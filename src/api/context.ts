@@ -113,7 +113,7 @@ const registerCompact = (app: App): void =>
       operationId: "compactSession",
       summary: "Compact a session",
       description:
-        "Puts a summary in the place of earlier messages, whatever the session's size. The log stays as it is. An idle session is compacted at once and answered with what was done, or with the reason why nothing was. During a run the run is asked to do it at its next step, and the answer is 202.",
+        "Puts a summary in the place of earlier messages, whatever the session's size. The log stays as it is. An idle session is compacted at once and answered with what was done, or with the reason why nothing was. During a run the run is asked to do it at its next step (the next turn, where there is none), and the answer is 202.",
       request: { params: sessionParam, headers: idempotencyHeaders, body: jsonBody(compactBody, false) },
       responses: {
         200: json(

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { compactingSession, prose, talk, textOf } from "../support/compaction.ts";
 import { startTestPlatform, type TestPlatform } from "../support/platform.ts";
+import { pagesOf, sampleSessions } from "../support/sessions.ts";
 
 const WINDOW = 20_000;
 
@@ -273,6 +274,37 @@ describe("voiding a compaction (R4)", () => {
     expect(busy.body.error.run_id).toBe(body.id);
     expect((await context(it)).generation).toBe(1);
   });
+});
+
+describe("recorded sessions", () => {
+  it.each(sampleSessions().map((recorded) => [recorded.name, recorded] as const))(
+    "%s: the plan is what is done, and the request shown is the one sent",
+    async (_, recorded) => {
+      const windowTokens = 60_000;
+      const it = await compactingSession(platform, { windowTokens });
+      for (const page of pagesOf(recorded)) {
+        const { status } = await it.call("POST", `/v1/sessions/${it.id}/import`, page);
+        expect(status).toBe(200);
+      }
+      const { body: plan } = await compact(it, { dry_run: true });
+      const { body: done } = await it.untouched(() => compact(it));
+      expect([plan.would_compact, plan.steps, plan.failure]).toEqual([done.compacted, done.steps, done.failure]);
+      if (done.compacted) {
+        const { history, evicted, dropped, tokens_before } = done.compaction;
+        expect([plan.ranges, plan.evicted, plan.dropped, plan.tokens_before]).toEqual([
+          history.sections,
+          evicted,
+          dropped,
+          tokens_before,
+        ]);
+      }
+      const shown = await context(it, "?view=full");
+      const turn = await it.turn("And now?");
+      expect([turn.status, it.rejections()]).toEqual([200, []]);
+      if (shown.next.action !== "send") return;
+      expect(withoutMarks(shown.request.messages)).toEqual(withoutMarks(it.sent()[0].messages.slice(0, -1)));
+    },
+  );
 });
 
 describe("GET /export", () => {
