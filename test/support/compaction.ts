@@ -127,13 +127,15 @@ export const compactingSession = async (
         .map(({ status }) => status),
     log: async () => {
       const rows: Json[] = [];
-      for (let after: string | null = null; ; ) {
-        const query: string = after === null ? "" : `&after=${after}`;
-        const { body } = await call("GET", `/v1/sessions/${id}/messages?order=asc&limit=100${query}`);
+      for (let page: string | null = ""; page !== null; ) {
+        const { body }: Answer = await call(
+          "GET",
+          `/v1/sessions/${id}/messages?order=asc&limit=100${page === "" ? "" : `&page=${page}`}`,
+        );
         rows.push(...body.data);
-        if (!body.has_more) return rows;
-        after = body.last_id ?? rows.at(-1).id;
+        page = body.next_page;
       }
+      return rows;
     },
     checksum,
     untouched: async (act) => {

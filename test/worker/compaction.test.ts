@@ -30,8 +30,13 @@ beforeAll(async () => {
 afterAll(() => platform.close());
 beforeEach(() => platform.simulator.reset());
 
-const session = (context = {}, model = {}) =>
-  compactingSession(platform, { windowTokens: WINDOW, context, model, fields: { system: "You are a careful agent." } });
+const session = (context = {}, model = {}, fields = {}) =>
+  compactingSession(platform, {
+    windowTokens: WINDOW,
+    context,
+    model,
+    fields: { system: "You are a careful agent.", ...fields },
+  });
 
 /** About 20,000 tokens, over the trigger of the window. */
 const LONG = talk(30, 230);
@@ -253,24 +258,35 @@ describe("context management", () => {
     expect(asked?.bodyText).toContain("the slow index");
   });
 
-  it("one request and a hundred tool rounds: after two compactions the ask is in the view once, verbatim, and the next call is valid (C4)", async () => {
+  it("one request and a hundred tool calls in its one turn: after two compactions the ask is in the view once, verbatim, and the next call is valid (C4)", async () => {
     const ask = "Migrate the billing tables to the new schema; do NOT touch table invoices_2019 {i} $& $1.";
-    const { load, untouched, answered, scripted, lastSent, generations, rejections } = await session();
-    await load([user(ask), ...rounds(100, 800)]);
-    await untouched(() => answered("Go on."));
-    expect(await generations()).toHaveLength(1);
-    const more = Array.from({ length: 40 }, (_, at) => [
-      {
-        type: "tool_use" as const,
-        id: `more${at}`,
-        name: "write_file",
-        input: { file_path: `/m${at}.md`, content: prose(260, at) },
-      },
-    ]);
-    await untouched(() => scripted("Keep going.", ...more, "Done."));
+    const { untouched, answered, scripted, sent, generations, rejections } = await session({}, {}, { max_steps: 100 });
+    const call = (at: number) => ({
+      type: "tool_use" as const,
+      id: `c${at}`,
+      name: "write_file",
+      input: { file_path: `/m${at}.md`, content: prose(200, at) },
+    });
+    // The step limit is a hundred model calls, the last of which is the answer.
+    const steps = Array.from({ length: 99 }, (_, at) => (at === 0 ? [call(0), call(99)] : [call(at)]));
+    await untouched(() => scripted(ask, ...steps, "Done."));
     expect((await generations()).length).toBeGreaterThanOrEqual(2);
+    for (const { messages } of sent()) expect(occurrences(textOf(messages), ask)).toBe(1);
     await untouched(() => answered("And?"));
-    expect(occurrences(textOf(lastSent().messages), "do NOT touch table invoices_2019")).toBe(1);
+    expect(rejections()).toEqual([]);
+  }, 60_000);
+
+  it("one request and a hundred tool rounds that were imported: the ask is still in the view once, verbatim, after two compactions (C4)", async () => {
+    const ask = "Migrate the billing tables to the new schema; do NOT touch table invoices_2019 {i} $& $1.";
+    const { id, call, load, untouched, answered, sent, lastSent, generations, rejections } = await session();
+    await load([user(ask), ...rounds(100, 800)]);
+    await untouched(() => call("POST", `/v1/sessions/${id}/compact`, {}));
+    await untouched(() => answered("Go on."));
+    await untouched(() => answered(prose(1_000, 3)));
+    await untouched(() => call("POST", `/v1/sessions/${id}/compact`, {}));
+    await untouched(() => answered("And?"));
+    expect(await generations()).toHaveLength(2);
+    for (const { messages } of sent()) expect(occurrences(textOf(messages), ask)).toBe(1);
     expect(rejections()).toEqual([]);
     expect(lastSent().model).toBe(MODEL);
   });
