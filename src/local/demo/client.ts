@@ -37,6 +37,15 @@ export type TurnEnd = z.infer<typeof ended>;
 
 const page = z.object({ data: z.array(z.unknown()), next_page: z.string().nullable() });
 
+const context = z.object({ revision: z.number(), window: z.object({ trigger_tokens: z.number() }) });
+
+export interface ContextState {
+  /** Changes of what is sent so far. */
+  readonly revision: number;
+  /** Where the session is compacted, in tokens. */
+  readonly triggerTokens: number;
+}
+
 export interface ClientOptions {
   readonly url: string;
   readonly apiKey: string;
@@ -62,6 +71,8 @@ export interface Client {
   readonly runs: (sessionId: string) => Promise<readonly Run[]>;
   /** The whole log, its contents in the bytes in which they are stored. */
   readonly messages: (sessionId: string) => Promise<readonly Message[]>;
+  /** Where the session's context stands. */
+  readonly context: (sessionId: string) => Promise<ContextState>;
   /** A file's text; undefined where there is none. */
   readonly file: (sessionId: string, path: string) => Promise<string | undefined>;
 }
@@ -158,6 +169,10 @@ export const createClient = ({ url, apiKey, signal }: ClientOptions): Client => 
           return { role, blocks: readBlocks(memberText(item, "content") ?? "", "a message of the log") };
         });
       });
+    },
+    context: async (sessionId) => {
+      const { revision, window } = context.parse(JSON.parse(await text("GET", `/v1/sessions/${sessionId}/context`)));
+      return { revision, triggerTokens: window.trigger_tokens };
     },
     file: async (sessionId, path) => {
       const response = await send("GET", `/v1/sessions/${sessionId}/files${path}`);

@@ -3,10 +3,10 @@ import { readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { chain, replayable } from "../replay/chain.ts";
 import { type Source, sampleFolders } from "../replay/collect.ts";
-import type { Driven, TurnSeen } from "../replay/drive.ts";
+import type { TurnSeen } from "../replay/drive.ts";
 import { startReplayPlatform } from "../replay/platform.ts";
 import { figuresOf, type SessionFigures } from "../replay/result.ts";
-import { planSession, type ReplayedSession, replaySession } from "../replay/session.ts";
+import { DEFAULT_FAMILY, planSession, type ReplayedSession, replaySession } from "../replay/session.ts";
 import { type ChartInput, svgChart, terminalChart } from "./chart.ts";
 import { parseRecording, type Recording } from "./recording.ts";
 
@@ -14,8 +14,6 @@ import { parseRecording, type Recording } from "./recording.ts";
 const CHAIN = ["tau2-airline-task22", "tau-airline-t9-r2", "memorybank-cn-user1"];
 const TIMES = 3;
 const CHAIN_WINDOW_TOKENS = 28_000;
-/** `HANGO_CONTEXT_TRIGGER_FRAC` unless set. */
-const TRIGGER_FRAC = 0.85;
 
 const grouped = (value: number): string => value.toLocaleString("en-US");
 
@@ -64,10 +62,10 @@ export const turnLine = ({ turn, calls, contextTokens, changes }: TurnSeen): str
 };
 
 /** What the chart shows of a replay. */
-export const chartOf = (name: string, windowTokens: number, turns: Driven["turns"]): ChartInput => ({
+const chartOf = ({ name, windowTokens, driven: { triggerTokens, turns } }: ReplayedSession): ChartInput => ({
   title: `Context size per turn, in tokens: ${name}`,
   windowTokens,
-  triggerTokens: Math.floor(TRIGGER_FRAC * windowTokens),
+  triggerTokens,
   turns: turns.map(({ turn, contextTokens, changes }) => ({
     turn,
     contextTokens,
@@ -101,7 +99,7 @@ export const longTable = (figures: SessionFigures): string => {
 
 const conclude = async (options: LongOptions, session: ReplayedSession): Promise<number> => {
   const figures = figuresOf(session);
-  const chart = chartOf(session.name, session.windowTokens, session.driven.turns);
+  const chart = chartOf(session);
   if (options.json) {
     options.out(`${JSON.stringify({ ...figures, per_turn: chart.turns })}\n`);
   } else {
@@ -125,6 +123,7 @@ export const runLong = async (options: LongOptions): Promise<number> => {
   const source = await sourceOf(options.path);
   const planned = planSession(
     source,
+    DEFAULT_FAMILY,
     options.windowTokens ?? (options.path === undefined ? CHAIN_WINDOW_TOKENS : undefined),
   );
   const platform = await startReplayPlatform({
@@ -143,7 +142,6 @@ export const runLong = async (options: LongOptions): Promise<number> => {
       planned,
       platform,
       number: 0,
-      family: "claude-sonnet-5-5",
       now: options.now,
       onTurn: (turn) => options.say(turnLine(turn)),
     });

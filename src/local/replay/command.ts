@@ -3,10 +3,11 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { ConfigError } from "../../config.ts";
 import { RecordingError } from "../demo/recording.ts";
+import { createCatalogue } from "../simulator/catalogue.ts";
 import { type Collected, collect, defaultFolders } from "./collect.ts";
 import { type ReplayPlatform, startReplayPlatform } from "./platform.ts";
 import { figuresOf, renderTable, totalsOf } from "./result.ts";
-import { type PlannedSession, planSession, type ReplayedSession, replaySession } from "./session.ts";
+import { DEFAULT_FAMILY, type PlannedSession, planSession, type ReplayedSession, replaySession } from "./session.ts";
 
 const USAGE = `Usage: npm run replay -- [--json] [--jobs N] [--max-kb N] [--only TEXT] [--model FAMILY] [DIR ...]
 
@@ -20,7 +21,7 @@ was compacted less than three times.
   --jobs N        sessions at a time (default 3)
   --max-kb N      pass larger files over
   --only TEXT     only sessions whose name contains this
-  --model FAMILY  the model (default claude-sonnet-5-5)`;
+  --model FAMILY  the model (default ${DEFAULT_FAMILY})`;
 
 const DEFAULT_JOBS = 3;
 /** Problems that are shown of a session. */
@@ -59,11 +60,17 @@ const readArguments = (args: readonly string[]) => {
       jobs: { type: "string" },
       "max-kb": { type: "string" },
       only: { type: "string", default: "" },
-      model: { type: "string", default: "claude-sonnet-5-5" },
+      model: { type: "string", default: DEFAULT_FAMILY },
       help: { type: "boolean", short: "h", default: false },
     },
     allowPositionals: true,
   });
+  if (
+    !createCatalogue()
+      .list()
+      .some(({ id }) => id === values.model)
+  )
+    throw new TypeError(`the simulator has no model ${values.model}`);
   return {
     ...values,
     jobs: positive(values.jobs, "jobs", DEFAULT_JOBS),
@@ -100,7 +107,6 @@ const replayAll = async (
       planned,
       platform,
       number: index,
-      family: given.model,
       now: options.now,
       onTurn: ({ turn }) => {
         if (turn % SHOWN_TURNS === 0) options.say(`       ${planned.name}: turn ${turn}\n`);
@@ -162,7 +168,7 @@ export const runReplay = async (options: ReplayCommandOptions): Promise<number> 
   try {
     const { sources, tooLarge } = await read(given, options.env);
     if (sources.length === 0) throw new RecordingError("there is no recording to replay");
-    const planned = sources.map((source) => planSession(source));
+    const planned = sources.map((source) => planSession(source, given.model));
     for (const name of tooLarge) options.say(`passed over because of its size: ${name}\n`);
     platform = await startReplayPlatform({
       env: options.env,

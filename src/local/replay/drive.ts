@@ -52,6 +52,10 @@ export interface Driven {
   /** One line for each thing that did not go as recorded. */
   readonly differences: readonly string[];
   readonly messages: number;
+  /** Changes of the view that are recorded. */
+  readonly revisions: number;
+  /** Where the session is compacted, in tokens. */
+  readonly triggerTokens: number;
   readonly inputTokens: number;
   readonly cacheReadTokens: number;
 }
@@ -159,6 +163,7 @@ export const drive = async (options: DriveOptions): Promise<Driven> => {
     readFile: (path) => client.file(sessionId, path),
   });
   const runs = await client.runs(sessionId);
+  const { revision: revisions, triggerTokens } = await client.context(sessionId);
   const cacheReadTokens = runs.reduce((sum, { usage }) => sum + usage.cache_read_input_tokens, 0);
   const inputTokens = runs.reduce(
     (sum, { usage }) => sum + usage.input_tokens + usage.cache_creation_input_tokens,
@@ -171,6 +176,8 @@ export const drive = async (options: DriveOptions): Promise<Driven> => {
     failures,
     differences: [...differences, ...(failures.length === 0 ? [...tools.problems, ...verdict.differences] : [])],
     messages: log.length,
+    revisions,
+    triggerTokens,
     inputTokens,
     cacheReadTokens,
   };

@@ -40,10 +40,9 @@ export type Judged = Pick<ReplayedSession, "name" | "windowTokens" | "times" | "
 
 /** Adds up what was seen of a session. */
 export const figuresOf = ({ name, windowTokens, times, driven }: Judged): SessionFigures => {
-  const { requests, turns, failures, differences } = driven;
+  const { requests, turns, failures, differences, revisions } = driven;
   const changes = turns.flatMap((turn) => turn.changes);
   const compactions = changes.filter(({ generation }) => generation !== null);
-  const revisions = Math.max(0, ...changes.map(({ revision }) => revision));
   const few = compactions.length < LEAST_COMPACTIONS && failures.length === 0;
   return {
     session: name,

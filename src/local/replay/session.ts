@@ -2,6 +2,7 @@
 import { type Plan, planReplay } from "../demo/plan.ts";
 import { RecordingError } from "../demo/recording.ts";
 import { startToolServer } from "../demo/tool-server.ts";
+import { createCatalogue } from "../simulator/catalogue.ts";
 import { chain } from "./chain.ts";
 import type { Source } from "./collect.ts";
 import { type Driven, drive, type TurnSeen } from "./drive.ts";
@@ -12,6 +13,8 @@ export interface PlannedSession {
   readonly name: string;
   readonly plan: Plan;
   readonly windowTokens: number;
+  /** Model family: with a date behind it, it is a model of its own. */
+  readonly family: string;
   /** How often the recording is replayed in a row: more than once where it is too small to outgrow a window several times. */
   readonly times: number;
 }
@@ -19,23 +22,28 @@ export interface PlannedSession {
 /** Most times that a small recording is replayed in a row. */
 const MOST_TIMES = 8;
 
+/** The model that is replayed with unless another is asked for. */
+export const DEFAULT_FAMILY = "claude-sonnet-5-5";
+
 /**
  * Plans the replay of a recording, in a window that it outgrows.
+ * @param family the model; the simulator has to know it
  * @param windowTokens the window, where it is not to be chosen by the recording's size; the recording is replayed once then
  * @throws RecordingError for what cannot be planned
  */
-export const planSession = ({ name, recording }: Source, windowTokens?: number): PlannedSession => {
+export const planSession = ({ name, recording }: Source, family: string, windowTokens?: number): PlannedSession => {
   try {
-    if (windowTokens !== undefined) return { name, plan: planReplay(recording), windowTokens, times: 1 };
-    const once = chooseWindow(sizeOf(recording));
+    if (windowTokens !== undefined) return { name, family, plan: planReplay(recording), windowTokens, times: 1 };
+    const { tokenFactor } = createCatalogue().find(family);
+    const once = chooseWindow(sizeOf(recording, tokenFactor));
     const times = Math.min(MOST_TIMES, Math.max(1, Math.ceil(LEAST_FILLS / once.fills)));
-    if (times === 1) return { name, plan: planReplay(recording), windowTokens: once.windowTokens, times };
+    if (times === 1) return { name, family, plan: planReplay(recording), windowTokens: once.windowTokens, times };
     const repeated = chain(
       name,
       Array.from({ length: times }, () => recording),
     );
-    const chosen = chooseWindow(sizeOf(repeated));
-    return { name, plan: planReplay(repeated), windowTokens: chosen.windowTokens, times };
+    const chosen = chooseWindow(sizeOf(repeated, tokenFactor));
+    return { name, family, plan: planReplay(repeated), windowTokens: chosen.windowTokens, times };
   } catch (error) {
     if (error instanceof RecordingError) throw new RecordingError(`${name}: ${error.message}`);
     throw error;
@@ -51,8 +59,6 @@ export interface SessionOptions {
   readonly platform: ReplayPlatform;
   /** Of the sessions of this platform: gives the session a model of its own. */
   readonly number: number;
-  /** Model family: with a date behind it, it is a model of its own. */
-  readonly family: string;
   readonly now: () => number;
   readonly onTurn?: ((turn: TurnSeen) => void) | undefined;
 }
@@ -76,7 +82,7 @@ export const replaySession = async (options: SessionOptions): Promise<ReplayedSe
   try {
     const driven = await drive({
       plan,
-      model: `${options.family}-${FIRST_DATE + options.number}`,
+      model: `${planned.family}-${FIRST_DATE + options.number}`,
       windowTokens,
       client: await platform.newClient(name.slice(0, MAX_NAME)),
       simulator: platform.simulator,

@@ -3,10 +3,8 @@ import type { Recording } from "../demo/recording.ts";
 import type { JsonObject } from "../simulator/json.ts";
 import { countBlock, countText } from "../simulator/tokens.ts";
 
-/** Tokens of a current model per token of the simulator's tokenizer. */
-const MODEL_FACTOR = 1.3;
-/** hango's own tools and their instructions, in tokens of a current model. */
-const OWN_TOKENS = 3_400;
+/** hango's own tools and their instructions, in tokens of the simulator's tokenizer. */
+const OWN_TOKENS = 2_600;
 /** How often a session is to fill its window. */
 const FILLS = 6;
 /** The smallest window that a session can be set to (api.md). */
@@ -28,17 +26,20 @@ export interface Size {
   readonly said: readonly number[];
 }
 
-const tokens = (count: number): number => Math.ceil(count * MODEL_FACTOR);
-
-/** Counts a recording with the simulator's tokenizer. */
-export const sizeOf = ({ system, tools, messages }: Recording): Size => {
+/**
+ * Counts a recording as the simulator does.
+ * @param factor the model's tokens per token of the simulator's tokenizer
+ */
+export const sizeOf = ({ system, tools, messages }: Recording, factor: number): Size => {
+  const tokens = (count: number): number => Math.ceil(count * factor);
   const cost = (block: { readonly value: object; readonly text: string }): number =>
     tokens(countBlock(block.value as JsonObject, block.text));
   const results = messages.flatMap(({ blocks }) => blocks.filter(({ type }) => type === "tool_result").map(cost));
   const said = messages.map(({ blocks }) =>
     blocks.filter(({ type }) => type !== "tool_result").reduce((sum, block) => sum + cost(block), 0),
   );
-  return { fixedTokens: OWN_TOKENS + tokens(countText(system) + countText(JSON.stringify(tools))), results, said };
+  const fixed = OWN_TOKENS + countText(system) + countText(JSON.stringify(tools));
+  return { fixedTokens: tokens(fixed), results, said };
 };
 
 /** What the messages cost in a window, whose large results are in files. */

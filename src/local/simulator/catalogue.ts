@@ -58,11 +58,13 @@ const MODELS: readonly SimModel[] = [
   model("claude-sonnet-4", 200_000, 64_000, oldest),
 ];
 
+const withoutDate = (id: string): string => id.replace(/-\d{8}$/, "");
+
 export interface Catalogue {
   readonly list: () => readonly SimModel[];
   /** @throws ApiError 404 for an unknown model */
   readonly find: (id: string) => SimModel;
-  /** Changes models, or adds one of an unknown name to be like `claude-sonnet-5-5`. */
+  /** Changes models, or adds one: like the model that its name without a date is of, else like `claude-sonnet-5-5`. */
   readonly override: (changes: Readonly<Record<string, ModelOverride>>) => void;
   /** Back to the models as they were when the catalogue was made. */
   readonly reset: () => void;
@@ -79,7 +81,8 @@ export const createCatalogue = (
   const models = new Map<string, SimModel>();
   const override = (overrides: Readonly<Record<string, ModelOverride>>): void => {
     for (const [id, change] of Object.entries(overrides)) {
-      models.set(id, { ...(models.get(id) ?? model(id, 1_000_000, 128_000, bound)), ...change });
+      const known = models.get(id) ?? models.get(withoutDate(id)) ?? model(id, 1_000_000, 128_000, bound);
+      models.set(id, { ...known, id, ...change });
     }
   };
   const reset = (): void => {
@@ -91,7 +94,7 @@ export const createCatalogue = (
   return {
     list: () => [...models.values()],
     find: (id) => {
-      const found = models.get(id) ?? models.get(id.replace(/-\d{8}$/, ""));
+      const found = models.get(id) ?? models.get(withoutDate(id));
       if (found === undefined) throw new ApiError(404, `model: ${id}`);
       return found;
     },

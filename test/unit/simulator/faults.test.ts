@@ -39,6 +39,12 @@ describe("what a replay relies on", () => {
     expect(answers.map(({ json }) => json.content[0]?.text)).toEqual([whole, "next"]);
   });
 
+  it("a model that is added by a name with a date is like the model of that name", async () => {
+    simulator.setModels({ "claude-opus-4-1-20250805": { maxInputTokens: 5_000 } });
+    const { max_input_tokens, max_tokens } = await sdk(simulator).models.retrieve("claude-opus-4-1-20250805");
+    expect({ max_input_tokens, max_tokens }).toEqual({ max_input_tokens: 5_000, max_tokens: 32_000 });
+  });
+
   it("the record says what an error answer said", async () => {
     await post(simulator, ask([]));
     await post(simulator, ask([user("hi")]));

@@ -23,6 +23,8 @@ const driven = (more: Partial<Driven> = {}): Driven => ({
   failures: [],
   differences: [],
   messages: 6,
+  revisions: 5,
+  triggerTokens: 850,
   inputTokens: 2_000,
   cacheReadTokens: 1_500,
   ...more,
