@@ -145,6 +145,10 @@ export const compactionPlanSchema = z
     session_id: z.string(),
     would_compact: z.boolean(),
     ...notMade,
+    reason: z
+      .string()
+      .nullable()
+      .openapi({ description: "Why nothing would be compacted, or what it depends on; null where it would be." }),
     steps,
     boundary: z.int().nullable().openapi({ description: "Seq of the first message that would stay as it is." }),
     ranges: z.array(range).openapi({ description: "What would go behind the summary." }),

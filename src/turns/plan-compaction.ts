@@ -13,7 +13,7 @@ import type { DroppedByKind } from "../store/receipts.ts";
 import { sessionProfile } from "./compaction.ts";
 import type { Deps } from "./deps.ts";
 import { loadLimits } from "./load-limits.ts";
-import { type Rehearsal, rehearse, rehearseCompaction, sizeOf } from "./rehearsal.ts";
+import { ASKED_SHARE, type Rehearsal, rehearse, rehearseCompaction, sizeOf } from "./rehearsal.ts";
 import { readSettings } from "./settings.ts";
 
 /** Why there would be, or is, no new generation. */
@@ -123,20 +123,18 @@ const summaryEstimate = (deps: Deps, session: ReadSession, rehearsal: Rehearsal)
   };
 };
 
-/**
- * Goes through a compaction of the session. Takes no lease, stores nothing, asks no model; works during a run too.
- * @returns undefined when the tenant has no such session
- * @throws StoreUnavailable, BucketUnavailable
- */
-export const planCompaction = async (
+/** A summary is mostly shorter than it may be: this much of its input at the least. */
+const SHORT_SHARE = 0.05;
+
+const DEPENDS = "at the length that is asked for the summary would gain nothing: only a shorter one is taken";
+
+const planWith = async (
   deps: Deps,
-  tenantId: TenantId,
-  ref: SessionRef,
+  session: ReadSession,
   focus: string | null,
-): Promise<CompactionPlan | undefined> => {
-  const session = await loadForReading(deps.db, tenantId, ref, loadLimits(deps.config));
-  if (session === undefined) return undefined;
-  const rehearsal = await rehearse(deps, session);
+  summaryShare: number,
+): Promise<CompactionPlan> => {
+  const rehearsal = await rehearse(deps, session, summaryShare);
   const base = rehearsal.live.view.generation;
   const { tokens } = sizeOf(rehearsal);
   const outcome = await rehearseCompaction(rehearsal, focus);
@@ -157,4 +155,23 @@ export const planCompaction = async (
     tokensAfter: outcome.kind === "changed" ? outcome.tokensAfter : tokens,
     summary: summaryEstimate(deps, session, rehearsal),
   };
+};
+
+/**
+ * Goes through a compaction of the session. Takes no lease, stores nothing, asks no model; works during a run too.
+ * @returns undefined when the tenant has no such session
+ * @throws StoreUnavailable, BucketUnavailable
+ */
+export const planCompaction = async (
+  deps: Deps,
+  tenantId: TenantId,
+  ref: SessionRef,
+  focus: string | null,
+): Promise<CompactionPlan | undefined> => {
+  const session = await loadForReading(deps.db, tenantId, ref, loadLimits(deps.config));
+  if (session === undefined) return undefined;
+  const asked = await planWith(deps, session, focus, ASKED_SHARE);
+  if (asked.why?.failure !== "would_grow") return asked;
+  const short = await planWith(deps, session, focus, SHORT_SHARE);
+  return short.compacts ? { ...short, why: { reason: DEPENDS, failure: null, cooldownSeconds: null } } : asked;
 };

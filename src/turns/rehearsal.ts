@@ -26,8 +26,8 @@ import { noopSpan, noopTracer } from "../telemetry/tracer.ts";
 import type { Deps } from "./deps.ts";
 import { prepareRun } from "./run.ts";
 
-/** The length of a summary that nobody has written: the share of its input that the prompt asks for (S5). */
-const ASSUMED_SHARE = 0.2;
+/** The length of a summary that nobody has written, as a share of its input: what the prompt asks for at most (S5). */
+export const ASKED_SHARE = 0.2;
 
 /** One token of any tokenizer, with a space before it. */
 const ASSUMED_WORD = " and";
@@ -47,23 +47,26 @@ export interface Rehearsal {
   readonly request: ModelRequest;
 }
 
-/** A summariser that answers with as many words as a summary is asked to have. */
-const assumedSummariser = (real: SummariserPort, calls: Usage[]): SummariserPort => ({
+/** A summariser that answers with as many words as a summary is assumed to have. */
+const assumedSummariser = (real: SummariserPort, calls: Usage[], share: number): SummariserPort => ({
   model: real.model,
   windowTokens: real.windowTokens,
   failureOf: () => "transient",
   call: async ({ system, prompt, maxTokens }) => {
     const scale = defaultEstimator.scale(real.model);
     const inputTokens = Math.ceil(scale * (defaultEstimator.text(system) + estimateRow(JSON.stringify(prompt))));
-    const words = Math.max(1, Math.min(maxTokens, Math.ceil((ASSUMED_SHARE * inputTokens) / scale)));
+    const words = Math.max(1, Math.min(maxTokens, Math.ceil((share * inputTokens) / scale)));
     const usage = { inputTokens, outputTokens: Math.ceil(scale * words), cacheReadTokens: 0, cacheWriteTokens: 0 };
     calls.push(usage);
     return { text: ASSUMED_WORD.repeat(words), stopReason: "end_turn", usage, model: real.model };
   },
 });
 
-/** @throws StoreUnavailable, BucketUnavailable, ModelError `too_large` */
-export const rehearse = async (deps: Deps, session: ReadSession): Promise<Rehearsal> => {
+/**
+ * @param summaryShare how long a summary is assumed to be, as a share of its input
+ * @throws StoreUnavailable, BucketUnavailable
+ */
+export const rehearse = async (deps: Deps, session: ReadSession, summaryShare = ASKED_SHARE): Promise<Rehearsal> => {
   // The run that is prepared holds nothing: its lease is a name without a session behind it.
   const lease = { sessionId: session.sessionId, holder: deps.newId("run"), epoch: 0 };
   const held: LoadedSession = { ...session, lease, keyId: null, inputSeq: null };
@@ -88,7 +91,7 @@ export const rehearse = async (deps: Deps, session: ReadSession): Promise<Rehear
   const options: CompactionOptions = {
     ...prepared.compaction,
     history: { append: async () => ({ pointer, sizeBytes: 0, sha256: "" }) },
-    summariser: assumedSummariser(prepared.compaction.summariser, summaryCalls),
+    summariser: assumedSummariser(prepared.compaction.summariser, summaryCalls, summaryShare),
     commit: {
       commit: async ({ view }) => {
         live.stored = view;
