@@ -20,6 +20,7 @@ export const OWN_TOOLS: readonly string[] = [
   "glob",
   "grep",
   "write_todos",
+  "compact_conversation",
 ];
 
 /** Shown instead of a header's value, which may be a secret. */
