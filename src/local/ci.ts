@@ -12,6 +12,7 @@ const CHECKS: readonly Step[] = [
   { name: "lint", command: ["src/local/lint.ts"] },
   { name: "typecheck", command: ["tsc", "--noEmit"] },
   { name: "build", command: ["src/local/build.ts"] },
+  { name: "deep", command: ["vitest", "run", "--config", "vitest.deep.config.ts"] },
 ];
 
 /** Larger recordings are left to whoever runs `npm run replay` by hand, in KB. */

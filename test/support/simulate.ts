@@ -1,0 +1,622 @@
+/**
+ * A session in this process: the real loop, the real compaction with everything under it, the real cache marks; the log is an array, the
+ * store a few variables, the history file a map, and the provider a judge that refuses what the API would refuse. What happened is kept
+ * as a record, over which properties are stated.
+ */
+import { runLoop, type Turn } from "../../src/agent/loop.ts";
+import type { AnsweredCall } from "../../src/agent/ports.ts";
+import { batchEnd, batchStart } from "../../src/context/batches.ts";
+import { promptCache } from "../../src/context/cache.ts";
+import { type Calibration, parseCalibration } from "../../src/context/calibration.ts";
+import {
+  CommitWasLate,
+  CompactionAborted,
+  type CompactionOptions,
+  ContextCannotFit,
+  compaction,
+  dropThinking,
+  InvalidView,
+  type LiveView,
+} from "../../src/context/compact.ts";
+import { defaultEstimator, estimateRequest, estimateRow } from "../../src/context/estimate-request.ts";
+import { atTurnStart, type GuardState, NO_GUARDS } from "../../src/context/guards.ts";
+import type { RevisionChange } from "../../src/context/ports.ts";
+import { type Budgets, budgets } from "../../src/context/trigger.ts";
+import { createRenderer, drivesCall, type Renderer } from "../../src/context/view.ts";
+import { contains, EMPTY_VIEW, rangesOf, type SeqRange, union, type ViewState } from "../../src/context/view-state.ts";
+import { ApiError } from "../../src/local/simulator/errors.ts";
+import { ContextOverflowError, ModelError } from "../../src/models/errors.ts";
+import { profileFor } from "../../src/models/profiles.ts";
+import type { Provider } from "../../src/models/provider.ts";
+import { type MessageId, type RunId, type SessionId, seq } from "../../src/protocol/ids.ts";
+import type { LogRow, ModelRequest, ModelResponse, Origin, ViewMessage } from "../../src/protocol/messages.ts";
+import type { Middleware, RunContext } from "../../src/protocol/middleware.ts";
+import type { Tool, ToolResult } from "../../src/protocol/tool.ts";
+import { noopSpan, noopTracer } from "../../src/telemetry/tracer.ts";
+import { resultBlocks, resultsContent } from "../../src/turns/results.ts";
+import { createJudge } from "./judge.ts";
+import { toolResult, toolUse } from "./log.ts";
+import { imageBlock, scriptText } from "./random-log.ts";
+import { scriptedSummariser } from "./scripted-summariser.ts";
+import type { Input, SessionPlan, ToolStep, TurnPlan, Words } from "./session-plan.ts";
+
+/** A request that the provider was given. */
+export interface Sent {
+  readonly request: ModelRequest;
+  readonly turn: number;
+  /** The view that it was rendered from. */
+  readonly view: ViewState;
+  /** How many rows the log had. */
+  readonly logLength: number;
+  readonly rows: readonly LogRow[];
+  readonly estimate: number;
+  readonly reading: number;
+  /** Before the ladder was climbed for it. */
+  readonly calibration: Calibration | null;
+  readonly commits: number;
+  readonly outcome: "answered" | "overflow" | "signature" | "rejected";
+  /** What the provider said where it rejects. */
+  readonly words: string;
+}
+
+export interface Committed {
+  readonly change: RevisionChange;
+  readonly before: ViewState;
+  readonly turn: number;
+  readonly logLength: number;
+  /** Rows that the run had. */
+  readonly rows: readonly LogRow[];
+  /** Requests that were answered, in the whole session, when it was made. */
+  readonly answered: number;
+  /** The reading of this turn's newest answer. */
+  readonly reading: number | null;
+  readonly guards: GuardState;
+}
+
+export type TurnOutcome =
+  | "finished"
+  | "cannot_fit"
+  | "aborted"
+  | "invalid"
+  | "overflow"
+  | "too_large"
+  | "late"
+  | "died"
+  | "signature"
+  | "rejected";
+
+export interface EndedTurn {
+  readonly outcome: TurnOutcome;
+  readonly words: string;
+  readonly guards: GuardState;
+  readonly view: ViewState;
+  readonly request: ModelRequest | null;
+  readonly rows: readonly LogRow[];
+}
+
+export interface SessionRecord {
+  readonly plan: SessionPlan;
+  readonly budgets: Budgets;
+  readonly log: readonly LogRow[];
+  /** The rows as they were when they were appended. */
+  readonly appended: readonly LogRow[];
+  readonly sent: readonly Sent[];
+  readonly commits: readonly Committed[];
+  readonly turns: readonly EndedTurn[];
+  readonly history: ReadonlyMap<string, readonly LogRow[]>;
+  readonly invalid: readonly string[];
+  /** A new one, which has seen nothing of the session. */
+  readonly renderer: Renderer;
+  /** Of the last request, by its body as text and message by message. */
+  readonly links: { readonly byBody: string; readonly byMessages: string } | null;
+}
+
+/** Where a test breaks the pipeline on purpose, to see that a property notices. */
+export interface Sabotage {
+  readonly renderer?: (real: Renderer) => Renderer;
+  readonly committed?: (view: ViewState, rows: readonly LogRow[]) => ViewState;
+}
+
+class RunDied extends Error {}
+
+const SESSION = "ses_00000000000000000000000000" as SessionId;
+const RUN = "run_00000000000000000000000000" as RunId;
+const SYSTEM = "You are a careful assistant who works on a large code base. ".repeat(3);
+
+/** How far back a turn loads, in windows (V7). */
+const WINDOWS_LOADED = 1.5;
+
+const CHARS_PER_TOKEN = 2.5;
+
+const words = (plan: SessionPlan, { script, chars, share = 0 }: Words): string =>
+  scriptText(script, share > 0 ? Math.ceil(share * plan.windowTokens * CHARS_PER_TOKEN) : chars);
+
+const frozen = (row: LogRow): LogRow => {
+  Object.freeze(row.calls);
+  Object.freeze(row.media);
+  return Object.freeze(row);
+};
+
+const copied = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
+
+export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Promise<SessionRecord> => {
+  const { model } = plan;
+  const profile = profileFor(model, new Map([[model, { maxInputTokens: plan.windowTokens }]]));
+  const judge = createJudge(model, plan.windowTokens);
+  // An older model demands thinking before a call in progress, and imported calls have none that it would take.
+  const demands = model === "claude-haiku-4-5";
+  const importsCalls = (plan.imported.findLast(({ role }) => role === "assistant")?.calls.length ?? 0) > 0;
+  const thinks = plan.thinking && !(demands && importsCalls);
+  const maxTokens = 2_048;
+  const limits = budgets(
+    { ...profile, known: plan.windowKnown },
+    { triggerFrac: plan.triggerFrac, keepFrac: plan.keepFrac, maxTokens },
+  );
+  const scale = defaultEstimator.scale(model);
+  const summariser = scriptedSummariser(plan.summaries, plan.windowTokens);
+
+  const log: LogRow[] = [];
+  const appended: LogRow[] = [];
+  const sent: Sent[] = [];
+  const commits: Committed[] = [];
+  const turns: EndedTurn[] = [];
+  const history = new Map<string, readonly LogRow[]>();
+  const invalid: string[] = [];
+  let historyWrites = 0;
+  let commitsTried = 0;
+  let calls = 0;
+  let asks = 0;
+  let answered = 0;
+  /** The store's columns. */
+  let stored = { view: { ...EMPTY_VIEW, clipTokens: plan.clipTokens }, guards: NO_GUARDS, nextGeneration: 1 };
+  let calibration: Calibration | null = null;
+  let openCalls: readonly string[] = [];
+
+  const tokensOfMessage = new WeakMap<ViewMessage, number>();
+  const messageTokens = (message: ViewMessage): number => {
+    const known = tokensOfMessage.get(message);
+    if (known !== undefined) return known;
+    const tokens = Math.ceil(scale * estimateRow(message.content));
+    tokensOfMessage.set(message, tokens);
+    return tokens;
+  };
+
+  const newRenderer = (): Renderer =>
+    createRenderer({ sessionId: SESSION, estimateTokens: defaultEstimator.text, messageTokens });
+
+  const append = (
+    origin: Origin,
+    content: string,
+    callIds: readonly string[] = [],
+    runId: RunId | null = RUN,
+  ): LogRow => {
+    const at = seq(log.length + 1);
+    const row = frozen({
+      id: `msg_${at}` as MessageId,
+      seq: at,
+      role: origin === "assistant" ? "assistant" : "user",
+      origin,
+      content,
+      media: [],
+      calls: [...callIds],
+      tokens: estimateRow(content),
+      bytes: Buffer.byteLength(content),
+      runId,
+    });
+    log.push(row);
+    appended.push({ ...row, calls: [...row.calls] });
+    return row;
+  };
+
+  const inputContent = ({ words: said, sort }: Input): string => {
+    const text = words(plan, said);
+    asks++;
+    switch (sort) {
+      case "plain":
+        return JSON.stringify([{ type: "text", text }]);
+      case "same":
+        return JSON.stringify([{ type: "text", text: "please go on with it" }]);
+      case "tagged":
+        return JSON.stringify([{ type: "text", text: `This is request number ${asks} of all: ${text}` }]);
+      case "image":
+        return JSON.stringify([{ type: "text", text }, imageBlock]);
+      default:
+        return sort satisfies never;
+    }
+  };
+  const say = (input: Input): LogRow => append(input.origin, inputContent(input));
+
+  // Where the provider demands thinking and takes none of it back, nothing could be sent at all.
+  const asOwn = plan.importedAsOwn && !(thinks && demands);
+  for (const row of plan.imported) append(row.origin, row.content, row.calls, asOwn ? RUN : null);
+
+  const loaded = (): { readonly rows: LogRow[]; readonly unloaded: readonly SeqRange[] } => {
+    const { generation, hidden } = stored.view;
+    const rows = log.filter((row) => !contains(generation?.covered ?? [], row.seq) && !contains(hidden, row.seq));
+    let from = rows.length;
+    let tokens = 0;
+    while (from > 0 && tokens + (rows[from - 1]?.tokens ?? 0) <= WINDOWS_LOADED * plan.windowTokens) {
+      from--;
+      tokens += rows[from]?.tokens ?? 0;
+    }
+    from = Math.min(
+      from,
+      rows.findLastIndex((row) => row.origin === "user" || row.origin === "event"),
+    );
+    from = Math.max(from, 0);
+    const start = batchStart(rows, from);
+    if (start !== from) from = batchEnd(rows, start) < rows.length ? batchEnd(rows, start) : start;
+    return { rows: rows.slice(from), unloaded: rangesOf(rows.slice(0, from).map((row) => row.seq)) };
+  };
+
+  const runTurn = async (turn: number, turnPlan: TurnPlan | null): Promise<void> => {
+    if (turnPlan !== null) {
+      // The next holder closes what a dead run left open (M7).
+      if (openCalls.length > 0)
+        append(
+          "tool",
+          resultsContent(openCalls.map((id) => resultBlocks(id, { content: "outcome unknown", isError: true }))),
+        );
+      openCalls = [];
+      for (const input of turnPlan.inputs) say(input);
+    }
+    const { rows, unloaded } = loaded();
+    const base = copied(stored.view);
+    const live: LiveView = {
+      view: { ...base, hidden: union(base.hidden, unloaded) },
+      stored: base,
+      calibration: parseCalibration(copied(calibration)),
+      guards: atTurnStart(stored.guards, stored.guards.cooldown.active && turnPlan?.cooldownOver !== true),
+      reading: null,
+      compactions: 0,
+      nextGeneration: stored.nextGeneration,
+    };
+    const real = newRenderer();
+    const renderer = sabotage.renderer?.(real) ?? real;
+    const run: RunContext = {
+      sessionId: SESSION,
+      runId: RUN,
+      user: null,
+      model,
+      windowTokens: plan.windowTokens,
+      promptCaching: true,
+      state: {
+        messages: rows,
+        private: {
+          todos: [],
+          forced: turnPlan?.forced === true ? { reason: "manual" } : null,
+          estimate: null,
+          compacted: false,
+          volatile: new Map(),
+        },
+      },
+      signal: new AbortController().signal,
+      span: noopSpan,
+      tracer: noopTracer,
+    };
+
+    const readingOf = async (request: ModelRequest): Promise<number> => {
+      if (plan.countsByBpe) return judge.count(request);
+      const fixed = estimateRequest({ ...request, messages: [] }).tokens;
+      return Math.round(
+        plan.factor * request.messages.reduce((sum, message) => sum + messageTokens(bare(message)), fixed),
+      );
+    };
+
+    const commit = async (change: RevisionChange): Promise<boolean> => {
+      commitsTried++;
+      if (commitsTried === plan.lateCommit) return false;
+      if (change.view.revision !== live.stored.revision + 1) throw new Error("a commit that follows no revision");
+      commits.push({
+        change: copied(change),
+        before: live.stored,
+        turn,
+        logLength: log.length,
+        rows: [...rows],
+        answered,
+        reading: live.reading,
+        guards: live.guards,
+      });
+      live.stored = change.view;
+      stored = {
+        view: copied(change.view),
+        guards: change.guards,
+        nextGeneration: change.compaction === null ? stored.nextGeneration : change.compaction.generation.number + 1,
+      };
+      return true;
+    };
+
+    let calibrationBefore: Calibration | null = null;
+    const options: CompactionOptions = {
+      live,
+      rows,
+      renderer,
+      budgets: limits,
+      maxBytes: plan.maxBytes,
+      thinkingBound: profile.thinkingBound,
+      minTailUserMessages: plan.minTailUserMessages,
+      estimateTokens: defaultEstimator.text,
+      newAttemptId: () => `cmp_${commitsTried}`,
+      history: {
+        append: async (range, covered) => {
+          if (plan.historyFails[historyWrites++ % plan.historyFails.length] === true) throw new Error("no storage");
+          history.set(`${range.from}-${range.to}`, covered);
+          return { pointer: { kind: "file", path: "/conversation_history/s.md" }, sizeBytes: 1, sha256: "0" };
+        },
+      },
+      summariser,
+      commit: {
+        commit,
+        recordFailure: async (_failure, guards) => {
+          stored = { ...stored, guards };
+        },
+      },
+      countTokens: plan.canCount ? readingOf : undefined,
+      events: {
+        compacting: () => undefined,
+        compacted: () => {
+          if (sabotage.committed === undefined) return;
+          live.view = sabotage.committed(live.view, rows);
+        },
+        refused: () => undefined,
+        usage: () => undefined,
+        invalid: (problems) => invalid.push(...problems),
+      },
+    };
+
+    const steps: ToolStep[] =
+      turnPlan === null ? [] : Array.from({ length: turnPlan.rounds }, () => turnPlan.steps).flat();
+    let done = 0;
+    const scripted = new Map<string, ToolStep>();
+
+    const answerOf = (link: string, reading: number): ModelResponse => {
+      const step = steps[done++];
+      const thinking = thinks && (step?.thinks ?? turnPlan?.thinks ?? false);
+      const blocks = thinking || (thinks && demands) ? [judge.thought(`Let me see, step ${done}.`, link)] : [];
+      const usage = { inputTokens: reading, outputTokens: 10, cacheReadTokens: 0, cacheWriteTokens: 0 };
+      const common = { id: "msg", model, usage } as const;
+      if (step === undefined) {
+        const text = turnPlan === null ? "Done." : words(plan, turnPlan.answer);
+        blocks.push(JSON.stringify({ type: "text", text }));
+        return { ...common, content: `[${blocks.join(",")}]`, text, calls: [], stopReason: "end_turn" };
+      }
+      if (step.says) blocks.push(JSON.stringify({ type: "text", text: "Now the next step." }));
+      const made = Array.from({ length: step.calls }, () => {
+        const id = `toolu_${calls++}`;
+        scripted.set(id, step);
+        const compact = step.sort === "compact";
+        return {
+          id,
+          name: compact ? "compact_conversation" : "read_file",
+          inputText: compact ? "{}" : JSON.stringify({ file_path: "/src/a.ts", note: words(plan, step.args) }),
+        };
+      });
+      for (const { id, name, inputText } of made)
+        blocks.push(`{"type":"tool_use","id":"${id}","name":"${name}","input":${inputText}}`);
+      return { ...common, content: `[${blocks.join(",")}]`, text: "", calls: made, stopReason: "tool_use" };
+    };
+
+    const readFile: Tool = {
+      name: "read_file",
+      description: "Reads a file.",
+      inputSchema: { type: "object", properties: { file_path: { type: "string" }, note: { type: "string" } } },
+      idempotent: true,
+      parallel: true,
+      offload: true,
+      call: async (_input, { callId }): Promise<ToolResult> => {
+        const step = scripted.get(callId);
+        if (step === undefined) throw new Error("a call that nobody made");
+        const text = words(plan, step.result);
+        if (step.sort !== "image") return { content: text, ...(step.sort === "error" ? { isError: true } : {}) };
+        return { content: [{ type: "text", text }, imageBlock] };
+      },
+    };
+
+    let lastRequest: ModelRequest | null = null;
+    const provider: Provider = {
+      name: "simulated",
+      capabilities: { promptCaching: true, tokenCounting: plan.canCount, strictAlternation: false, thinking: true },
+      countTokens: readingOf,
+      modelInfo: async () => undefined,
+      generate: async (request) => {
+        lastRequest = request;
+        const note = (outcome: Sent["outcome"], reading: number, said = ""): void => {
+          sent.push({
+            request,
+            turn,
+            view: live.view,
+            logLength: log.length,
+            rows: [...rows],
+            estimate: run.state.private.estimate ?? 0,
+            reading,
+            calibration: calibrationBefore,
+            commits: commits.length,
+            outcome,
+            words: said,
+          });
+        };
+        let link: string;
+        try {
+          link = await judge.check(request);
+        } catch (error) {
+          if (!(error instanceof ApiError)) throw error;
+          const signature = error.message.includes("Invalid `signature`");
+          note(signature ? "signature" : "rejected", 0, error.message);
+          throw new ModelError(
+            { kind: signature ? "invalid_thinking_signature" : "invalid_request" },
+            { status: 400, detail: error.message },
+          );
+        }
+        const reading = await readingOf(request);
+        if (reading > profile.maxInputTokens) {
+          note("overflow", reading);
+          throw new ContextOverflowError(plan.statesSizes ? { size: reading, limit: profile.maxInputTokens } : {}, {
+            status: 400,
+          });
+        }
+        note("answered", reading);
+        const answer = answerOf(link, reading);
+        answered++;
+        return answer;
+      },
+    };
+
+    const waitingRows = (waiting: Input | null): readonly LogRow[] => (waiting === null ? [] : [say(waiting)]);
+    let lateInput = turnPlan?.late ?? null;
+
+    const probe: Middleware = {
+      name: "Probe",
+      beforeTurn: async () => {
+        const memory = turnPlan?.memory ?? 0;
+        if (memory > 0) run.state.private.volatile.set("memory", `note ${memory}`);
+      },
+      assemble: (draft) => {
+        draft.tools.push(readFile);
+      },
+      wrapModelCall: (request, next) => {
+        calibrationBefore = live.calibration;
+        return next(request);
+      },
+    };
+    const memory: Middleware = {
+      name: "Memory",
+      assemble: (draft) => {
+        const text = run.state.private.volatile.get("memory");
+        if (text !== undefined) draft.system.push({ text });
+      },
+    };
+
+    const turnOf: Turn = {
+      run,
+      rows,
+      stack: [probe, compaction(options), promptCache, memory],
+      provider,
+      journal: {
+        answering: () => undefined,
+        delta: () => undefined,
+        heartbeat: () => undefined,
+        abandon: () => undefined,
+        assistant: async (answer) => {
+          const ids = answer.calls.map(({ id }) => id);
+          const row = append("assistant", answer.content, ids);
+          if (ids.some((id) => scripted.get(id)?.dies === true)) {
+            openCalls = ids;
+            throw new RunDied();
+          }
+          return row;
+        },
+        results: async (answers: readonly AnsweredCall[]) => {
+          const row = append("tool", resultsContent(answers.map(({ call, result }) => resultBlocks(call.id, result))));
+          const step = scripted.get(answers[0]?.call.id ?? "");
+          return [row, ...waitingRows(step?.waiting ?? null)];
+        },
+        finish: async ({ answer }) => {
+          const rowsOfAnswer = answer === null ? [] : [append("assistant", answer.content)];
+          if (lateInput === null) return { finished: true };
+          const waited = waitingRows(lateInput);
+          lateInput = null;
+          return { finished: false, rows: [...rowsOfAnswer, ...waited] };
+        },
+      },
+      settings: {
+        system: SYSTEM,
+        maxTokens,
+        maxSteps: 60,
+        thinking: thinks ? (demands ? { type: "enabled", budget_tokens: 1_024 } : { type: "adaptive" }) : undefined,
+        toolTimeoutMs: 60_000,
+        maxRequestBytes: plan.maxBytes,
+        deadlineMs: Number.MAX_SAFE_INTEGER,
+      },
+      now: () => 0,
+      onToolFault: (_tool, error) => {
+        throw error;
+      },
+      onProviderTime: () => undefined,
+      view: {
+        messages: () => renderer.messages(rows, live.view),
+        dropThinking: () => dropThinking(options),
+        drivesCall: () => drivesCall(renderer.messages(rows, live.view), live.view),
+      },
+      compacts: true,
+    };
+
+    let outcome: TurnOutcome = "finished";
+    let said = "";
+    try {
+      await runLoop(turnOf);
+    } catch (error) {
+      outcome = outcomeOf(error);
+      said = error instanceof Error ? error.message : "";
+    }
+    turns.push({ outcome, words: said, guards: live.guards, view: live.view, request: lastRequest, rows: [...rows] });
+    // A run that has lost its session stores nothing (M2); a dead one has only what it stored on its way.
+    if (outcome !== "late" && outcome !== "died") {
+      stored = { ...stored, guards: live.guards };
+      calibration = live.calibration;
+    }
+  };
+
+  for (const [index, turnPlan] of plan.turns.entries()) {
+    await runTurn(index, turnPlan);
+    if (turns.at(-1)?.outcome === "rejected") break;
+  }
+  if (plan.inFlight !== null && openCalls.length === 0 && turns.at(-1)?.outcome === "finished") {
+    const ids = Array.from({ length: plan.inFlight.calls }, () => `toolu_${calls++}`);
+    append("user", JSON.stringify([{ type: "text", text: "look into all of it, please" }]));
+    append("assistant", JSON.stringify(ids.map(toolUse)), ids, null);
+    const done = ids.slice(0, plan.inFlight.answered);
+    if (done.length > 0) append("tool", JSON.stringify(done.map((id) => toolResult({ id }))), [], null);
+    if (!(thinks && demands)) await runTurn(plan.turns.length, null);
+  }
+
+  const last = sent.findLast((one) => one.outcome === "answered");
+  const links =
+    last === undefined
+      ? null
+      : { byBody: await judge.checkBody(last.request), byMessages: await judge.check(last.request) };
+  return {
+    plan,
+    budgets: limits,
+    log,
+    appended,
+    sent,
+    commits,
+    turns,
+    history,
+    invalid,
+    renderer: newRenderer(),
+    links,
+  };
+};
+
+const bareMessages = new WeakMap<ViewMessage, ViewMessage>();
+
+/** A message without its mark, the same object each time. */
+const bare = (message: ViewMessage): ViewMessage => {
+  if (message.cacheMark === undefined) return message;
+  const known = bareMessages.get(message);
+  if (known !== undefined) return known;
+  const { cacheMark: _mark, ...rest } = message;
+  bareMessages.set(message, rest);
+  return rest;
+};
+
+const outcomeOf = (error: unknown): TurnOutcome => {
+  if (error instanceof ContextCannotFit) return "cannot_fit";
+  if (error instanceof CompactionAborted) return "aborted";
+  if (error instanceof InvalidView) return "invalid";
+  if (error instanceof CommitWasLate) return "late";
+  if (error instanceof RunDied) return "died";
+  if (error instanceof ContextOverflowError) return "overflow";
+  if (!(error instanceof ModelError)) throw error;
+  switch (error.kind) {
+    case "too_large":
+      return "too_large";
+    case "invalid_thinking_signature":
+      return "signature";
+    case "invalid_request":
+      return "rejected";
+    default:
+      throw error;
+  }
+};
