@@ -268,7 +268,7 @@ const recordInputs = async (options: CompactionOptions, run: RunContext): Promis
   };
   const reason = unloaded ? "unloaded" : "volatile";
   const sizes = { before: 0, after: 0 };
-  if (!(await options.commit.commit({ view, reason, compaction: null, guards: live.guards, sizes })))
+  if (!(await options.commit.commit({ view, reason, trigger: null, compaction: null, guards: live.guards, sizes })))
     throw new CommitWasLate();
   live.calibration = afterRevision(live.calibration, { revision: view.revision, ...sizes });
   live.view = view;
@@ -282,7 +282,14 @@ export const dropThinking = async (options: CompactionOptions): Promise<void> =>
   const { live } = options;
   const thinkingFloor = seq((options.rows.at(-1)?.seq ?? 0) + 1);
   const view: ViewState = { ...live.view, revision: live.stored.revision + 1, thinkingFloor };
-  const change = { view, reason: "thinking", compaction: null, guards: live.guards, sizes: { before: 1, after: 0 } };
+  const change = {
+    view,
+    reason: "thinking",
+    trigger: null,
+    compaction: null,
+    guards: live.guards,
+    sizes: { before: 1, after: 0 },
+  };
   if (!(await options.commit.commit(change))) throw new CommitWasLate();
   live.calibration = afterRevision(live.calibration, { revision: view.revision, ...change.sizes });
   live.view = view;

@@ -70,7 +70,16 @@ const shrink = async (input: LadderInput, state: State): Promise<string | null> 
     if (demoted !== null && take(input, state, "demote", demoted.view)) await keepReadable(input, demoted.rows);
   }
   if (fits(input, state.size, limit)) return null;
-  // What is hidden is named in the view, which takes room too: more goes until all of it fits.
+  // Down to the trigger, where that can be had: a view that just fits would be truncated again on every turn, and break the cache each time.
+  const roomy = truncation(input, state, Math.min(input.triggerTokens, limit));
+  const plan = roomy.kind === "truncate" ? roomy : truncation(input, state, limit);
+  if (plan.kind === "cannot_fit") return cannotFitWords(plan);
+  await keepReadable(input, plan.newlyHidden);
+  return take(input, state, "truncate", plan.view) ? null : "what must be kept is larger than the window";
+};
+
+/** Hides oldest turns until the view is under a limit; what is hidden is named in it, which takes room too. */
+const truncation = (input: LadderInput, state: State, limit: number) => {
   for (let tokensToFree = excess(input, state.size, limit); ; ) {
     const plan = planTruncation({
       rows: shown(input.rows, state.view),
@@ -78,15 +87,11 @@ const shrink = async (input: LadderInput, state: State): Promise<string | null> 
       tokensToFree,
       tokensOf: (row) => input.rowTokens(row, state.view),
     });
-    if (plan.kind === "cannot_fit") return cannotFitWords(plan);
-    const view = { ...state.view, hidden: plan.hidden, thinkingFloor: floorAfter(input) };
+    if (plan.kind === "cannot_fit") return plan;
+    const view: ViewState = { ...state.view, hidden: plan.hidden, thinkingFloor: floorAfter(input) };
     const size = input.measure(view);
-    if (!fits(input, size, limit)) {
-      tokensToFree += Math.max(1, excess(input, size, limit));
-      continue;
-    }
-    await keepReadable(input, plan.newlyHidden);
-    return take(input, state, "truncate", view) ? null : "what must be kept is larger than the window";
+    if (fits(input, size, limit)) return { ...plan, view };
+    tokensToFree += Math.max(1, excess(input, size, limit));
   }
 };
 
@@ -133,6 +138,7 @@ const outcomeOf = async (input: LadderInput, state: State, before: SizedView, wh
   const stored = await input.ports.commit.commit({
     view,
     reason: steps.join("+"),
+    trigger: input.reason,
     compaction,
     guards,
     sizes: { before: before.tokens, after: state.size.tokens },

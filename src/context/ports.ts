@@ -59,7 +59,10 @@ export interface Receipt {
 
 export interface RevisionChange {
   readonly view: ViewState;
+  /** What changed, in a word or two. */
   readonly reason: string;
+  /** Why the ladder was climbed; null for a change that is no compaction. */
+  readonly trigger: CompactionReason | null;
   /** The new generation, where the revision is one. */
   readonly compaction: { readonly generation: Generation; readonly receipt: Receipt } | null;
   readonly guards: GuardState;

@@ -120,6 +120,7 @@ const commitPiece = async (prepared: PreparedRun, session: LoadedSession, piece:
   const stored = await compaction.commit.commit({
     view,
     reason: "backlog",
+    trigger: "maintenance",
     compaction: { generation, receipt },
     guards: live.guards,
     sizes,

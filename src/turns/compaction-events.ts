@@ -1,33 +1,36 @@
 /** What is told of a compaction: to the caller's stream, to the trace, and one line to the log. None of it holds content. */
 import type { CompactionEvents } from "../context/compact.ts";
+import type { RevisionChange } from "../context/ports.ts";
 import type { RunContext } from "../protocol/middleware.ts";
 import { genai, hango } from "../telemetry/genai.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { RunJournal } from "./journal.ts";
 
 export interface CompactionEventsOptions {
-  readonly journal: Pick<RunJournal, "tell" | "note">;
+  readonly journal: Pick<RunJournal, "tell">;
   readonly run: RunContext;
   readonly log: Log;
 }
 
+/** The data of `context.compacted`: stored with the change that it tells of. */
+export const compactedData = ({ view, reason, trigger, compaction, sizes }: RevisionChange) => ({
+  reason: trigger,
+  steps: reason.split("+"),
+  generation: compaction?.generation.number ?? null,
+  revision: view.revision,
+  tokens_before: sizes.before,
+  tokens_after: sizes.after,
+  evicted: compaction?.receipt.evicted ?? 0,
+  path: compaction?.generation.history.kind === "file" ? compaction.generation.history.path : null,
+});
+
 export const compactionEvents = ({ journal, run, log }: CompactionEventsOptions): CompactionEvents => ({
   compacting: (facts) => journal.tell("context.compacting", facts),
-  compacted: ({ reason, tokensBefore, tokensAfter, compaction, steps, view }) => {
+  compacted: ({ reason, tokensBefore, tokensAfter, compaction, steps }) => {
     const generation = compaction?.generation.number ?? null;
     const evicted = compaction?.receipt.evicted ?? 0;
     const history = compaction?.generation.history;
     const path = history?.kind === "file" ? history.path : null;
-    journal.note("context.compacted", {
-      reason,
-      steps,
-      generation,
-      revision: view.revision,
-      tokens_before: tokensBefore,
-      tokens_after: tokensAfter,
-      evicted,
-      path,
-    });
     run.state.private.compacted = true;
     run.span.addEvent(genai.compacted, {
       [hango.tokensBefore]: tokensBefore,

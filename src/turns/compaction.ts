@@ -18,7 +18,7 @@ import type { LoadedSession } from "../store/begin.ts";
 import { rowsBetween, timesBetween } from "../store/log-range.ts";
 import { commitRevision, recordSummaryFailure } from "../store/revisions.ts";
 import type { StepRecord } from "../store/statements.ts";
-import { compactionEvents } from "./compaction-events.ts";
+import { compactedData, compactionEvents } from "./compaction-events.ts";
 import type { Deps } from "./deps.ts";
 import { historyPort } from "./history-port.ts";
 import type { RunJournal } from "./journal.ts";
@@ -104,6 +104,7 @@ const commitPort = ({ deps, session, live, journal }: CompactionWiring, summaris
   return {
     commit: async (change) => {
       const { view, reason, compaction } = change;
+      if (change.trigger !== null) journal.note("context.compacted", compactedData(change));
       const taken = record(change, view.thinkingFloor);
       const stored = await commitRevision(deps.db, session, {
         attemptId: compaction?.receipt.attemptId ?? deps.newId("cmp"),
