@@ -71,7 +71,9 @@ const shrink = async (input: LadderInput, state: State): Promise<string | null> 
   }
   if (fits(input, state.size, limit)) return null;
   // Down to the trigger, where that can be had: a view that just fits would be truncated again on every turn, and break the cache each time.
-  const roomy = truncation(input, state, Math.min(input.triggerTokens, limit));
+  // After a proven overflow the limit already has its margin.
+  const goal = input.reason === "threshold" ? Math.min(input.triggerTokens, limit) : limit;
+  const roomy = truncation(input, state, goal);
   const plan = roomy.kind === "truncate" ? roomy : truncation(input, state, limit);
   if (plan.kind === "cannot_fit") return cannotFitWords(plan);
   await keepReadable(input, plan.newlyHidden);
