@@ -86,6 +86,7 @@ const truncation = (input: LadderInput, state: State, limit: number) => {
     const plan = planTruncation({
       rows: shown(input.rows, state.view),
       hidden: state.view.hidden,
+      isPinned: state.view.generation?.pinned != null,
       tokensToFree,
       tokensOf: (row) => input.rowTokens(row, state.view),
     });

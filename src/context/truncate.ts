@@ -14,6 +14,8 @@ export interface TruncationInput {
   readonly tokensToFree: number;
   /** Tokens of a row as it is sent. */
   readonly tokensOf: (row: LogRow) => number;
+  /** Whether the handoff restates a request: then every row may go. */
+  readonly isPinned?: boolean;
 }
 
 export interface Truncation {
@@ -48,7 +50,7 @@ type Piece = readonly LogRow[];
  * Finished turns as wholes, since an ask whose answer is hidden would read as open; the turn in progress batch by batch. Its ask stays,
  * and without one its newest batch does, or there would be nothing to answer (R1, R7).
  */
-const piecesOf = (rows: readonly LogRow[]): readonly Piece[] => {
+const piecesOf = ({ rows, isPinned = false }: TruncationInput): readonly Piece[] => {
   const ask = openAsk(rows);
   const begun = rows.findLastIndex(endsTurn) + 1;
   const end = inFlightFrom(rows);
@@ -76,7 +78,7 @@ const piecesOf = (rows: readonly LogRow[]): readonly Piece[] => {
     }
   }
   endTurn();
-  const isAskedByNobody = ask === undefined && begun < rows.length && end === rows.length;
+  const isAskedByNobody = ask === undefined && !isPinned && begun < rows.length && end === rows.length;
   return isAskedByNobody ? pieces.slice(0, -1) : pieces;
 };
 
@@ -101,7 +103,7 @@ const cannotFit = (input: TruncationInput, pieces: readonly Piece[], freedTokens
  * @returns a plan that frees what is asked for, or what stands in its way
  */
 export const planTruncation = (input: TruncationInput): TruncationPlan => {
-  const pieces = piecesOf(input.rows);
+  const pieces = piecesOf(input);
   const newlyHidden: LogRow[] = [];
   let freedTokens = 0;
   for (const piece of pieces) {

@@ -68,6 +68,10 @@ describe("truncation (ladder step 5)", () => {
     const { rows } = log().injected("start").loop(5);
     expect(hidden(rows, 35)).toEqual({ ranges: [{ from: 1, to: 5 }], freed: 50 });
     expect(hidden(rows, 91)).toMatchObject({ kind: "cannot_fit", keptTokens: 20 });
+    // A request that the handoff restates is something to answer.
+    expect(planTruncation({ rows, hidden: [], tokensToFree: 91, tokensOf, isPinned: true })).toMatchObject({
+      freedTokens: 110,
+    });
   });
 });
 
