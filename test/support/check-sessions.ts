@@ -3,7 +3,8 @@ import fc from "fast-check";
 import type { SessionPlan } from "./session-plan.ts";
 import { sessionPlan } from "./session-plan.ts";
 import type { SessionProperty } from "./session-properties.ts";
-import { type Sabotage, type SessionRecord, simulate, type TurnOutcome } from "./simulate.ts";
+import type { Sabotage, Sent, SessionRecord, TurnOutcome } from "./session-record.ts";
+import { simulate } from "./simulate.ts";
 
 export interface Broken {
   readonly property: string;
@@ -17,7 +18,9 @@ export interface Tally {
   rows: number;
   requests: number;
   revisions: number;
-  readonly turns: Partial<Record<TurnOutcome, number>>;
+  readonly turns: Map<TurnOutcome, number>;
+  /** Requests by what the provider did. */
+  readonly outcomes: Map<Sent["outcome"], number>;
   /** Sessions by their number of generations. */
   readonly generations: Map<number, number>;
   /** Revisions by reason. */
@@ -40,7 +43,8 @@ const count = (tally: Tally, { log, sent, commits, turns }: SessionRecord): void
   tally.rows += log.length;
   tally.requests += sent.length;
   tally.revisions += commits.length;
-  for (const { outcome } of turns) tally.turns[outcome] = (tally.turns[outcome] ?? 0) + 1;
+  for (const { outcome } of turns) add(tally.turns, outcome);
+  for (const { outcome } of sent) add(tally.outcomes, outcome);
   add(tally.generations, commits.filter(({ change }) => change.compaction !== null).length);
   for (const { change } of commits) add(tally.reasons, change.reason);
 };
@@ -64,7 +68,8 @@ export const checkSessions = async (properties: readonly SessionProperty[], opti
     rows: 0,
     requests: 0,
     revisions: 0,
-    turns: {},
+    turns: new Map(),
+    outcomes: new Map(),
     generations: new Map(),
     reasons: new Map(),
   };
@@ -122,13 +127,13 @@ const counts = <K>(map: ReadonlyMap<K, number>, sort: (a: K, b: K) => number): s
     .map(([key, value]) => `${key}: ${value}`)
     .join(", ");
 
+const byName = (a: string, b: string): number => (a < b ? -1 : 1);
+
 /** What was run, for whoever reads the output. */
 export const summary = ({ seed, tally }: Checked): string =>
   [
-    `seed ${seed}: ${tally.sessions} sessions, ${tally.rows} rows, ${tally.requests} requests`,
-    `turns: ${Object.entries(tally.turns)
-      .map(([outcome, number]) => `${outcome} ${number}`)
-      .join(", ")}`,
-    `revisions: ${tally.revisions}, ${(tally.revisions / tally.sessions).toFixed(2)} a session (${counts(tally.reasons, (a, b) => (a < b ? -1 : 1))})`,
+    `seed ${seed}: ${tally.sessions} sessions, ${tally.rows} rows, ${tally.requests} requests (${counts(tally.outcomes, byName)})`,
+    `turns: ${counts(tally.turns, byName)}`,
+    `revisions: ${tally.revisions}, ${(tally.revisions / tally.sessions).toFixed(2)} a session (${counts(tally.reasons, byName)})`,
     `generations of a session: ${counts(tally.generations, (a, b) => a - b)}`,
   ].join("\n");

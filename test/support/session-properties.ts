@@ -4,10 +4,11 @@
  */
 import { createHash } from "node:crypto";
 import { project } from "../../src/context/calibration.ts";
+import { estimateRequest } from "../../src/context/estimate-request.ts";
 import { END_MARK } from "../../src/context/handoff.ts";
 import { contains, type SeqRange, type ViewState } from "../../src/context/view-state.ts";
 import type { LogRow, ModelRequest, ViewMessage } from "../../src/protocol/messages.ts";
-import type { Committed, Sent, SessionRecord } from "./simulate.ts";
+import type { Committed, Sent, SessionRecord } from "./session-record.ts";
 
 export interface SessionProperty {
   readonly name: string;
@@ -243,6 +244,42 @@ const fits: SessionProperty = {
   ],
 };
 
+/** What a handoff takes more where it says that messages are hidden, and what a summary may add to it. */
+const handoffSlack = (windowTokens: number): number => 400 + 0.3 * windowTokens;
+
+const givesUpLate: SessionProperty = {
+  name: "a turn gives up only where what must stay does not fit (ladder step 6)",
+  check: ({ turns, sent, budgets, plan, renderer }) =>
+    turns.flatMap(({ outcome, request, rows, view, calibration, words }, turn) => {
+      const isProven = sent.some((each) => each.turn === turn && each.outcome === "overflow");
+      if (outcome !== "cannot_fit" || request === null || isProven || plan.maxBytes < 1_000_000) return [];
+      const ask = openAskOf(rows);
+      // Without an ask the newest batch stays; with one, no more of it than what is in flight.
+      const last = rows.at(-1);
+      const called = rows.findLastIndex((row) => row.calls.length > 0);
+      const newest = last?.origin === "tool" ? rows.slice(called) : rows.slice(-1);
+      const kept =
+        ask === undefined || (newest[0]?.role === "assistant" && newest.length === 1)
+          ? [ask ?? [], newest].flat()
+          : [ask];
+      const tokens =
+        estimateRequest({ ...request, messages: [] }).tokens +
+        kept.reduce((sum, row) => sum + renderer.row(row, view).tokens, 0) +
+        renderer.measure([], view).tokens;
+      const scale =
+        calibration === null
+          ? 1
+          : Math.max(
+              1,
+              calibration.factor,
+              (calibration.baseline?.reading ?? 0) / (calibration.baseline?.estimate ?? 1),
+            );
+      return (tokens + handoffSlack(plan.windowTokens)) * scale < budgets.hardLimitTokens
+        ? [`turn ${turn} gave up with ${tokens} tokens that must stay, in ${budgets.hardLimitTokens}: ${words}`]
+        : [];
+    }),
+};
+
 type Fields = Partial<ViewState>;
 
 /** The view after each of a commit's steps. */
@@ -353,6 +390,7 @@ export const SESSION_PROPERTIES: readonly SessionProperty[] = [
   drivenByMore,
   logUnchanged,
   fits,
+  givesUpLate,
   reduces,
   restrained,
   extended,

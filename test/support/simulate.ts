@@ -19,103 +19,27 @@ import {
   type LiveView,
 } from "../../src/context/compact.ts";
 import { defaultEstimator, estimateRequest, estimateRow } from "../../src/context/estimate-request.ts";
-import { atTurnStart, type GuardState, NO_GUARDS } from "../../src/context/guards.ts";
+import { atTurnStart, NO_GUARDS } from "../../src/context/guards.ts";
 import type { RevisionChange } from "../../src/context/ports.ts";
-import { type Budgets, budgets } from "../../src/context/trigger.ts";
+import { budgets } from "../../src/context/trigger.ts";
 import { createRenderer, drivesCall, type Renderer } from "../../src/context/view.ts";
-import { contains, EMPTY_VIEW, rangesOf, type SeqRange, union, type ViewState } from "../../src/context/view-state.ts";
+import { contains, EMPTY_VIEW, rangesOf, type SeqRange, union } from "../../src/context/view-state.ts";
 import { ApiError } from "../../src/local/simulator/errors.ts";
 import { ContextOverflowError, ModelError } from "../../src/models/errors.ts";
 import { profileFor } from "../../src/models/profiles.ts";
 import type { Provider } from "../../src/models/provider.ts";
 import { type MessageId, type RunId, type SessionId, seq } from "../../src/protocol/ids.ts";
-import type { LogRow, ModelRequest, ModelResponse, Origin, ViewMessage } from "../../src/protocol/messages.ts";
+import type { LogRow, ModelRequest, Origin, ViewMessage } from "../../src/protocol/messages.ts";
 import type { Middleware, RunContext } from "../../src/protocol/middleware.ts";
-import type { Tool, ToolResult } from "../../src/protocol/tool.ts";
 import { noopSpan, noopTracer } from "../../src/telemetry/tracer.ts";
 import { resultBlocks, resultsContent } from "../../src/turns/results.ts";
 import { createJudge } from "./judge.ts";
 import { toolResult, toolUse } from "./log.ts";
-import { imageBlock, scriptText } from "./random-log.ts";
+import { imageBlock } from "./random-log.ts";
 import { scriptedSummariser } from "./scripted-summariser.ts";
-import type { Input, SessionPlan, ToolStep, TurnPlan, Words } from "./session-plan.ts";
-
-/** A request that the provider was given. */
-export interface Sent {
-  readonly request: ModelRequest;
-  readonly turn: number;
-  /** The view that it was rendered from. */
-  readonly view: ViewState;
-  /** How many rows the log had. */
-  readonly logLength: number;
-  readonly rows: readonly LogRow[];
-  readonly estimate: number;
-  readonly reading: number;
-  /** Before the ladder was climbed for it. */
-  readonly calibration: Calibration | null;
-  readonly commits: number;
-  readonly outcome: "answered" | "overflow" | "signature" | "rejected";
-  /** What the provider said where it rejects. */
-  readonly words: string;
-}
-
-export interface Committed {
-  readonly change: RevisionChange;
-  readonly before: ViewState;
-  readonly turn: number;
-  readonly logLength: number;
-  /** Rows that the run had. */
-  readonly rows: readonly LogRow[];
-  /** Requests that were answered, in the whole session, when it was made. */
-  readonly answered: number;
-  /** The reading of this turn's newest answer. */
-  readonly reading: number | null;
-  readonly guards: GuardState;
-}
-
-export type TurnOutcome =
-  | "finished"
-  | "cannot_fit"
-  | "aborted"
-  | "invalid"
-  | "overflow"
-  | "too_large"
-  | "late"
-  | "died"
-  | "signature"
-  | "rejected";
-
-export interface EndedTurn {
-  readonly outcome: TurnOutcome;
-  readonly words: string;
-  readonly guards: GuardState;
-  readonly view: ViewState;
-  readonly request: ModelRequest | null;
-  readonly rows: readonly LogRow[];
-}
-
-export interface SessionRecord {
-  readonly plan: SessionPlan;
-  readonly budgets: Budgets;
-  readonly log: readonly LogRow[];
-  /** The rows as they were when they were appended. */
-  readonly appended: readonly LogRow[];
-  readonly sent: readonly Sent[];
-  readonly commits: readonly Committed[];
-  readonly turns: readonly EndedTurn[];
-  readonly history: ReadonlyMap<string, readonly LogRow[]>;
-  readonly invalid: readonly string[];
-  /** A new one, which has seen nothing of the session. */
-  readonly renderer: Renderer;
-  /** Of the last request, by its body as text and message by message. */
-  readonly links: { readonly byBody: string; readonly byMessages: string } | null;
-}
-
-/** Where a test breaks the pipeline on purpose, to see that a property notices. */
-export interface Sabotage {
-  readonly renderer?: (real: Renderer) => Renderer;
-  readonly committed?: (view: ViewState, rows: readonly LogRow[]) => ViewState;
-}
+import { scriptedTurn, wordsOf } from "./scripted-turn.ts";
+import type { Input, SessionPlan, TurnPlan } from "./session-plan.ts";
+import type { Committed, EndedTurn, Sabotage, Sent, SessionRecord, TurnOutcome } from "./session-record.ts";
 
 class RunDied extends Error {}
 
@@ -125,11 +49,6 @@ const SYSTEM = "You are a careful assistant who works on a large code base. ".re
 
 /** How far back a turn loads, in windows (V7). */
 const WINDOWS_LOADED = 1.5;
-
-const CHARS_PER_TOKEN = 2.5;
-
-const words = (plan: SessionPlan, { script, chars, share = 0 }: Words): string =>
-  scriptText(script, share > 0 ? Math.ceil(share * plan.windowTokens * CHARS_PER_TOKEN) : chars);
 
 const frozen = (row: LogRow): LogRow => {
   Object.freeze(row.calls);
@@ -172,6 +91,8 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
   let calibration: Calibration | null = null;
   let openCalls: readonly string[] = [];
 
+  const newCallId = (): string => `toolu_${calls++}`;
+
   const tokensOfMessage = new WeakMap<ViewMessage, number>();
   const messageTokens = (message: ViewMessage): number => {
     const known = tokensOfMessage.get(message);
@@ -209,7 +130,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
   };
 
   const inputContent = ({ words: said, sort }: Input): string => {
-    const text = words(plan, said);
+    const text = wordsOf(plan, said);
     asks++;
     switch (sort) {
       case "plain":
@@ -326,6 +247,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
       return true;
     };
 
+    let lastRequest: ModelRequest | null = null;
     let calibrationBefore: Calibration | null = null;
     const options: CompactionOptions = {
       live,
@@ -364,62 +286,14 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
       },
     };
 
-    const steps: ToolStep[] =
-      turnPlan === null ? [] : Array.from({ length: turnPlan.rounds }, () => turnPlan.steps).flat();
-    let done = 0;
-    const scripted = new Map<string, ToolStep>();
+    const script = scriptedTurn({ plan, turn: turnPlan, thinks, demands, thought: judge.thought, newCallId });
 
-    const answerOf = (link: string, reading: number): ModelResponse => {
-      const step = steps[done++];
-      const thinking = thinks && (step?.thinks ?? turnPlan?.thinks ?? false);
-      const blocks = thinking || (thinks && demands) ? [judge.thought(`Let me see, step ${done}.`, link)] : [];
-      const usage = { inputTokens: reading, outputTokens: 10, cacheReadTokens: 0, cacheWriteTokens: 0 };
-      const common = { id: "msg", model, usage } as const;
-      if (step === undefined) {
-        const text = turnPlan === null ? "Done." : words(plan, turnPlan.answer);
-        blocks.push(JSON.stringify({ type: "text", text }));
-        return { ...common, content: `[${blocks.join(",")}]`, text, calls: [], stopReason: "end_turn" };
-      }
-      if (step.says) blocks.push(JSON.stringify({ type: "text", text: "Now the next step." }));
-      const made = Array.from({ length: step.calls }, () => {
-        const id = `toolu_${calls++}`;
-        scripted.set(id, step);
-        const compact = step.sort === "compact";
-        return {
-          id,
-          name: compact ? "compact_conversation" : "read_file",
-          inputText: compact ? "{}" : JSON.stringify({ file_path: "/src/a.ts", note: words(plan, step.args) }),
-        };
-      });
-      for (const { id, name, inputText } of made)
-        blocks.push(`{"type":"tool_use","id":"${id}","name":"${name}","input":${inputText}}`);
-      return { ...common, content: `[${blocks.join(",")}]`, text: "", calls: made, stopReason: "tool_use" };
-    };
-
-    const readFile: Tool = {
-      name: "read_file",
-      description: "Reads a file.",
-      inputSchema: { type: "object", properties: { file_path: { type: "string" }, note: { type: "string" } } },
-      idempotent: true,
-      parallel: true,
-      offload: true,
-      call: async (_input, { callId }): Promise<ToolResult> => {
-        const step = scripted.get(callId);
-        if (step === undefined) throw new Error("a call that nobody made");
-        const text = words(plan, step.result);
-        if (step.sort !== "image") return { content: text, ...(step.sort === "error" ? { isError: true } : {}) };
-        return { content: [{ type: "text", text }, imageBlock] };
-      },
-    };
-
-    let lastRequest: ModelRequest | null = null;
     const provider: Provider = {
       name: "simulated",
       capabilities: { promptCaching: true, tokenCounting: plan.canCount, strictAlternation: false, thinking: true },
       countTokens: readingOf,
       modelInfo: async () => undefined,
       generate: async (request) => {
-        lastRequest = request;
         const note = (outcome: Sent["outcome"], reading: number, said = ""): void => {
           sent.push({
             request,
@@ -455,7 +329,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
           });
         }
         note("answered", reading);
-        const answer = answerOf(link, reading);
+        const answer = script.answer(link, reading);
         answered++;
         return answer;
       },
@@ -471,10 +345,11 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
         if (memory > 0) run.state.private.volatile.set("memory", `note ${memory}`);
       },
       assemble: (draft) => {
-        draft.tools.push(readFile);
+        draft.tools.push(script.tool);
       },
       wrapModelCall: (request, next) => {
         calibrationBefore = live.calibration;
+        lastRequest = request;
         return next(request);
       },
     };
@@ -499,7 +374,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
         assistant: async (answer) => {
           const ids = answer.calls.map(({ id }) => id);
           const row = append("assistant", answer.content, ids);
-          if (ids.some((id) => scripted.get(id)?.dies === true)) {
+          if (ids.some((id) => script.stepOf(id)?.dies === true)) {
             openCalls = ids;
             throw new RunDied();
           }
@@ -507,7 +382,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
         },
         results: async (answers: readonly AnsweredCall[]) => {
           const row = append("tool", resultsContent(answers.map(({ call, result }) => resultBlocks(call.id, result))));
-          const step = scripted.get(answers[0]?.call.id ?? "");
+          const step = script.stepOf(answers[0]?.call.id ?? "");
           return [row, ...waitingRows(step?.waiting ?? null)];
         },
         finish: async ({ answer }) => {
@@ -548,7 +423,15 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
       outcome = outcomeOf(error);
       said = error instanceof Error ? error.message : "";
     }
-    turns.push({ outcome, words: said, guards: live.guards, view: live.view, request: lastRequest, rows: [...rows] });
+    turns.push({
+      outcome,
+      words: said,
+      guards: live.guards,
+      view: live.view,
+      request: lastRequest,
+      calibration: calibrationBefore,
+      rows: [...rows],
+    });
     // A run that has lost its session stores nothing (M2); a dead one has only what it stored on its way.
     if (outcome !== "late" && outcome !== "died") {
       stored = { ...stored, guards: live.guards };
@@ -561,7 +444,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
     if (turns.at(-1)?.outcome === "rejected") break;
   }
   if (plan.inFlight !== null && openCalls.length === 0 && turns.at(-1)?.outcome === "finished") {
-    const ids = Array.from({ length: plan.inFlight.calls }, () => `toolu_${calls++}`);
+    const ids = Array.from({ length: plan.inFlight.calls }, newCallId);
     append("user", JSON.stringify([{ type: "text", text: "look into all of it, please" }]));
     append("assistant", JSON.stringify(ids.map(toolUse)), ids, null);
     const done = ids.slice(0, plan.inFlight.answered);

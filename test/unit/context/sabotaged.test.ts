@@ -6,7 +6,7 @@ import { seq } from "../../../src/protocol/ids.ts";
 import type { LogRow, ViewMessage } from "../../../src/protocol/messages.ts";
 import { checkSessions } from "../../support/check-sessions.ts";
 import { SESSION_PROPERTIES } from "../../support/session-properties.ts";
-import type { Sabotage } from "../../support/simulate.ts";
+import type { Sabotage } from "../../support/session-record.ts";
 
 const RUNS = 40;
 
