@@ -4,8 +4,9 @@
  */
 import { objectMembers, type Span } from "../protocol/json-text.ts";
 import type { ContentText, LogRow } from "../protocol/messages.ts";
+import { pdfPages } from "../protocol/pdf-pages.ts";
 import { clipContent, type Estimate } from "./clip.ts";
-import { imageTokens, PDF_PAGE_TOKENS, pdfPages } from "./media-cost.ts";
+import { imageTokens, PDF_PAGE_TOKENS } from "./media-cost.ts";
 import { counted } from "./text-cut.ts";
 import {
   memberNamed,

@@ -1,7 +1,8 @@
 /** The size of a whole request (E1, E2): everything that is sent, each kind of block at what it costs. */
 import type { ModelRequest, SystemBlock, ToolDefinition, ViewMessage } from "../protocol/messages.ts";
+import { pdfPages } from "../protocol/pdf-pages.ts";
 import { estimateTokens } from "./estimate.ts";
-import { imageTokens, PDF_PAGE_TOKENS, pdfPages } from "./media-cost.ts";
+import { imageTokens, PDF_PAGE_TOKENS } from "./media-cost.ts";
 
 /** How texts are counted; injected, so that another tokenizer can take its place (E3). */
 export interface Estimator {
@@ -143,7 +144,7 @@ const parsed = (text: string): unknown => {
 
 /**
  * The cost of one message, its envelope included, as the base tokenizer counts: what `messages.tokens` holds (E3).
- * @param content the JSON text of its blocks, with media inlined if there are any: a reference costs what an unreadable image or one page does
+ * @param content the JSON text of its blocks, with media inlined if there are any: a reference costs what an unreadable image does, or the pages that it tells
  */
 export const estimateRow = (content: string, estimator: Estimator = defaultEstimator): number => {
   const blocks = parsed(content);
@@ -166,7 +167,7 @@ const mediaIn = (content: unknown): number => {
   return items;
 };
 
-/** Images and PDF pages of a message (E6). A PDF that is elsewhere counts as one page. */
+/** Images and PDF pages of a message (E6). A PDF that is elsewhere counts by the pages that its reference tells. */
 export const mediaItems = (content: string): number => (MEDIA_TYPE.test(content) ? mediaIn(parsed(content)) : 0);
 
 const toolTokens = (tool: ToolDefinition, estimator: Estimator): number => {

@@ -9,9 +9,6 @@ const MAX_IMAGE_TOKENS = 1_600;
 /** A PDF page is sent as its text and as an image: 1,500 to 3,000 tokens of text a page by the provider's documentation, taken low, plus the image. */
 export const PDF_PAGE_TOKENS = 3_000;
 
-/** Base64 characters per page of a PDF whose pages cannot be counted: about 100 KB of file. */
-const BASE64_PER_PDF_PAGE = 133_000;
-
 /** Base64 characters decoded to find a size: JPEG metadata before it can be long. A multiple of 4. */
 const HEADER_CHARS = 87_384;
 
@@ -85,24 +82,4 @@ export const imageTokens = (base64: string): number => {
   const size = sizeOf(base64);
   if (size === undefined || size.width === 0 || size.height === 0) return UNREADABLE_IMAGE_TOKENS;
   return Math.min(MAX_IMAGE_TOKENS, Math.max(1, Math.ceil((size.width * size.height) / PIXELS_PER_TOKEN)));
-};
-
-/** The page objects of a PDF, where they stand uncompressed. */
-const PAGE_OBJECT = /\/Type\s*\/Page(?![a-zA-Z])/g;
-
-/** Most base64 characters that are searched for pages. */
-const PDF_SEARCH_CHARS = 1_000_000;
-
-/**
- * The pages of a PDF: counted where its page objects can be seen, else by its size; at least 1.
- * @param base64 its data, or a reference to data that is elsewhere (V10)
- */
-export const pdfPages = (base64: string): number => {
-  const bySize = Math.max(1, Math.ceil(base64.length / BASE64_PER_PDF_PAGE));
-  if (!base64.startsWith("JVBER") || base64.length > PDF_SEARCH_CHARS) return bySize;
-  try {
-    return Math.max(bySize, atob(base64).match(PAGE_OBJECT)?.length ?? 1);
-  } catch {
-    return bySize;
-  }
 };

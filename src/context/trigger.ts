@@ -63,6 +63,9 @@ const KEEP_WINDOW_FRAC = 0.25;
 const CLOSE_FRAC = 0.15;
 const UNREAD_FRAC = 0.6;
 
+/** As near to the window's end a projection is counted too: what is over it would be refused, whatever the trigger is. */
+const CLOSE_TO_LIMIT_FRAC = 0.05;
+
 /** Derives the budgets of a window. Pure arithmetic, so a new window recomputes all of them (E7). */
 export const budgets = (profile: WindowProfile, settings: BudgetSettings): Budgets => {
   const reserveTokens = profile.outputInWindow
@@ -128,18 +131,24 @@ export type Trigger =
 export const decideTrigger = (input: TriggerInput): Trigger => {
   if (input.bytes > input.maxBytes) return { kind: "over", budget: "bytes" };
   if (input.mediaItems > input.budgets.maxMediaItems) return { kind: "over", budget: "media" };
-  if (input.canCount && isClose(input.projection, input.budgets.triggerTokens)) return { kind: "close" };
+  if (input.canCount && isClose(input.projection, input.budgets)) return { kind: "close" };
   return input.projection.tokens >= input.budgets.triggerTokens
     ? { kind: "over", budget: "tokens" }
     : { kind: "under" };
 };
 
-const isClose = ({ tokens, basis }: Projection, triggerTokens: number): boolean => {
+const isClose = (
+  { tokens, basis }: Projection,
+  { triggerTokens, hardLimitTokens }: Pick<Budgets, "triggerTokens" | "hardLimitTokens">,
+): boolean => {
   switch (basis) {
     case "count":
       return false;
     case "reading":
-      return Math.abs(tokens - triggerTokens) <= CLOSE_FRAC * triggerTokens;
+      return (
+        Math.abs(tokens - triggerTokens) <= CLOSE_FRAC * triggerTokens ||
+        Math.abs(tokens - hardLimitTokens) <= CLOSE_TO_LIMIT_FRAC * hardLimitTokens
+      );
     case "estimate":
       return tokens > UNREAD_FRAC * triggerTokens;
     default: {

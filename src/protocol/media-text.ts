@@ -5,11 +5,19 @@
  * document blocks, tool results, documents made of blocks, results of server tools. Tool inputs are never looked into.
  */
 import { arrayElements, type Member, objectMembers, type Span } from "./json-text.ts";
+import { isPdf, pdfPages } from "./pdf-pages.ts";
 
 /** Payloads longer than this, in UTF-16 units of JSON text, leave the row (V10: 64 KB). */
 export const MEDIA_INLINE_LIMIT = 65_536;
 
 const REFERENCE = "hango:media/sha256-";
+
+/** A reference: the hash, and of a PDF its pages, which decide what it costs and cannot be seen without it (E2). */
+const referenceTo = (hash: string, payload: string): string =>
+  `${REFERENCE}${hash}${isPdf(payload) ? `;pages=${pdfPages(payload)}` : ""}`;
+
+/** The hash of a reference's text. */
+const hashOf = (reference: string): string => reference.slice(REFERENCE.length).split(";", 1)[0] ?? "";
 
 /** Stores a payload (the JSON string's text between its quotes) and answers its hash, 64 hex digits. */
 export type PutMedia = (text: string) => Promise<string>;
@@ -73,8 +81,13 @@ export const externaliseMedia = async (
   if (spans.length === 0) return nothing;
   const hashes: string[] = [];
   // One at a time: two payloads in flight would double the memory of a large message.
-  for (const { start, end } of spans) hashes.push(await put(contentText.slice(start, end)));
-  const references = hashes.map((hash) => REFERENCE + hash);
+  const references: string[] = [];
+  for (const { start, end } of spans) {
+    const payload = contentText.slice(start, end);
+    const hash = await put(payload);
+    hashes.push(hash);
+    references.push(referenceTo(hash, payload));
+  }
   return { content: replaceSpans(contentText, spans, references), media: [...new Set(hashes)] };
 };
 
@@ -92,14 +105,13 @@ export const inlineMedia = async (
   if (media.length === 0) return contentText;
   const known = new Set(media);
   const spans = contentPayloads(contentText).filter(
-    ({ start, end }) =>
-      contentText.startsWith(REFERENCE, start) && known.has(contentText.slice(start + REFERENCE.length, end)),
+    ({ start, end }) => contentText.startsWith(REFERENCE, start) && known.has(hashOf(contentText.slice(start, end))),
   );
   const loaded = new Map<string, string>();
   for (const { start, end } of spans) {
-    const hash = contentText.slice(start + REFERENCE.length, end);
+    const hash = hashOf(contentText.slice(start, end));
     if (!loaded.has(hash)) loaded.set(hash, await load(hash));
   }
-  const texts = spans.map(({ start, end }) => loaded.get(contentText.slice(start + REFERENCE.length, end)) ?? "");
+  const texts = spans.map(({ start, end }) => loaded.get(hashOf(contentText.slice(start, end))) ?? "");
   return replaceSpans(contentText, spans, texts);
 };

@@ -46,7 +46,7 @@ const inSample = async (name: string): Promise<Recording> => {
 const sourceOf = async (path: string | undefined): Promise<Source> => {
   if (path !== undefined) return { name: basename(path, ".jsonl"), recording: await read(path) };
   const parts = await Promise.all(CHAIN.map(inSample));
-  const name = `${CHAIN.join(" + ")}, ${TIMES} times`;
+  const name = `${CHAIN.length} recordings in turn, ${TIMES} times`;
   return { name, recording: chain(name, Array.from({ length: TIMES }, () => parts).flat()) };
 };
 

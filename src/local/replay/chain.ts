@@ -69,15 +69,15 @@ const joined = (parts: readonly (readonly Message[])[]): readonly Message[] => {
 
 const CALLS = ["tool_use", "server_tool_use"];
 
-/** Gives the calls of a part ids of their own. */
+/** Gives the calls of a part ids of their own: recordings themselves tell calls of one id apart by a number behind it. */
 const apart = (messages: readonly Message[], part: number): readonly Message[] =>
   messages.map(({ role, blocks }) => ({
     role,
     blocks: blocks.map((block): Block => {
       const { value } = block;
-      if (CALLS.includes(block.type)) return { ...block, value: { ...value, id: `${String(value.id)}_${part}` } };
+      if (CALLS.includes(block.type)) return { ...block, value: { ...value, id: `${String(value.id)}_part${part}` } };
       if (typeof value.tool_use_id !== "string") return block;
-      return { ...block, value: { ...value, tool_use_id: `${value.tool_use_id}_${part}` } };
+      return { ...block, value: { ...value, tool_use_id: `${value.tool_use_id}_part${part}` } };
     }),
   }));
 

@@ -15,7 +15,7 @@ const OFFLOAD_FRAC = 0.1;
 const FREE_FRAC = 0.55;
 
 /** A recording whose messages fill its window less often is too small to show several compactions. */
-export const LEAST_FILLS = 3.5;
+export const LEAST_FILLS = 5;
 
 export interface Size {
   /** System prompt and tools, in tokens. */

@@ -8,8 +8,9 @@ import {
   estimateRow,
   mediaItems,
 } from "../../../src/context/estimate-request.ts";
-import { imageTokens, PDF_PAGE_TOKENS, pdfPages, UNREADABLE_IMAGE_TOKENS } from "../../../src/context/media-cost.ts";
+import { imageTokens, PDF_PAGE_TOKENS, UNREADABLE_IMAGE_TOKENS } from "../../../src/context/media-cost.ts";
 import type { ModelRequest, ToolDefinition, ViewMessage } from "../../../src/protocol/messages.ts";
+import { pdfPages } from "../../../src/protocol/pdf-pages.ts";
 
 const says = (text: string): ViewMessage => ({
   role: "user",
@@ -159,6 +160,12 @@ describe("estimateRow: what is sent (E2)", () => {
     const reference = `hango:media/sha256-${"0".repeat(64)}`;
     expect(row(image(reference))).toBe(3 + 1 + UNREADABLE_IMAGE_TOKENS);
     expect(row(pdf(reference))).toBe(3 + 1 + PDF_PAGE_TOKENS);
+  });
+
+  it("counts the pages that a reference to a stored PDF tells of (V10, E6)", () => {
+    const block = pdf(`hango:media/sha256-${"0".repeat(64)};pages=10`);
+    expect(row(block)).toBe(3 + 1 + 10 * PDF_PAGE_TOKENS);
+    expect(mediaItems(JSON.stringify([block]))).toBe(10);
   });
 
   it("counts text that is no JSON as text", () => {

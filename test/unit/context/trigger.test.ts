@@ -92,9 +92,26 @@ const decide = (tokens: number, basis: Projection["basis"], more: Partial<Trigge
   });
 
 describe("the trigger: counted when close (E5)", () => {
-  it("asks for a count within 15 % of the trigger, and not beyond", () => {
+  it("also where the request is as near to the window's end, over which it would be refused", () => {
+    const small = budgets({ ...CURRENT, maxInputTokens: 10_000 }, { ...SETTINGS, triggerFrac: 0.5 });
+    const facts = { budgets: small, bytes: 1, mediaItems: 0, maxBytes: 8_000_000, canCount: true };
+    const sizes = [6_000, 9_499, 9_500, 9_990, 10_500, 10_501];
+    expect(sizes.map((tokens) => decideTrigger({ ...facts, projection: { tokens, basis: "reading" } }).kind)).toEqual([
+      "over",
+      "over",
+      "close",
+      "close",
+      "close",
+      "over",
+    ]);
+  });
+
+  it("asks for a count within 15 % of the trigger, and not beyond where the window's end is far", () => {
+    const far = { budgets: { ...BUDGETS, hardLimitTokens: 2_000_000 } };
     const sizes = [700_000, 722_500, 850_000, 977_500, 980_000];
-    expect(sizes.map((tokens) => decide(tokens, "reading").kind)).toEqual(["under", "close", "close", "close", "over"]);
+    expect(sizes.map((tokens) => decide(tokens, "reading", far).kind)).toEqual([
+      ...["under", "close", "close", "close", "over"],
+    ]);
   });
 
   it("asks for a count without a reading from 60 % of the trigger on", () => {
@@ -124,7 +141,7 @@ describe("the trigger: three budgets (E6)", () => {
     expect([
       decide(10, "reading", { bytes: 8_000_001 }),
       decide(10, "reading", { mediaItems: 601 }),
-      decide(990_000, "reading"),
+      decide(1_100_000, "reading"),
       decide(10, "reading", { bytes: 8_000_000, mediaItems: 600 }),
     ]).toEqual([
       { kind: "over", budget: "bytes" },

@@ -26,6 +26,15 @@ const big = "A".repeat(MEDIA_INLINE_LIMIT + 1);
 const image = (data: string) => `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"${data}"}}`;
 
 describe("media leave the content text and come back byte for byte (V9, V10)", () => {
+  it("a reference to a PDF tells its pages, which nobody can see in it any more (E2)", async () => {
+    const { put, load } = shelf();
+    const pages = Buffer.from(`%PDF-1.7 ${"/Type /Page /Type/Pages ".repeat(3_000)}`).toString("base64");
+    const text = `[{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"${pages}"}}]`;
+    const stored = await externaliseMedia(text, put);
+    expect(stored).toEqual({ content: text.replace(pages, `${reference(1)};pages=3000`), media: [hash(1)] });
+    expect(await inlineMedia(stored.content, stored.media, load)).toBe(text);
+  });
+
   it("replaces only payloads over 64 KB, and leaves every other byte", async () => {
     const { put, texts } = shelf();
     const small = "A".repeat(MEDIA_INLINE_LIMIT);

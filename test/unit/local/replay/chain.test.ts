@@ -81,7 +81,7 @@ describe("a chain of recordings", () => {
     const ids = chained.messages.flatMap((one) =>
       one.blocks.flatMap(({ value }) => [value.id, value.tool_use_id].filter((id) => id !== undefined)),
     );
-    expect(ids).toEqual(["a", "a", "a_1", "a_1", "a_2", "a_2"]);
+    expect(ids).toEqual(["a", "a", "a_part1", "a_part1", "a_part2", "a_part2"]);
   });
 
   it("leaves out calls that nobody answered, and joins what the user says next to what was said last", () => {
