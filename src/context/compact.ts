@@ -148,6 +148,8 @@ const needOf = async (
     ...(counted === undefined ? {} : { projection: { tokens: counted, basis: "count" as const } }),
   });
   if (counted !== undefined) {
+    // The provider's word on this very request, as a reading is on the one before (M4).
+    live.reading = counted;
     const read = { model: request.model, revision: live.view.revision, estimate: size.tokens, reading: counted };
     live.calibration = observe(live.calibration, read);
   }

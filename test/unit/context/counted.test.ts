@@ -1,0 +1,102 @@
+/** A second compaction in one turn, which needs the provider's word (M4). */
+import { describe, expect, it } from "vitest";
+import { newCalibration } from "../../../src/context/calibration.ts";
+import { type CompactionOptions, compaction } from "../../../src/context/compact.ts";
+import { defaultEstimator, estimateRow } from "../../../src/context/estimate-request.ts";
+import { NO_GUARDS } from "../../../src/context/guards.ts";
+import { budgets } from "../../../src/context/trigger.ts";
+import { createRenderer } from "../../../src/context/view.ts";
+import { EMPTY_VIEW } from "../../../src/context/view-state.ts";
+import type { RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { ModelRequest } from "../../../src/protocol/messages.ts";
+import type { RunContext } from "../../../src/protocol/middleware.ts";
+import { noopSpan, noopTracer } from "../../../src/telemetry/tracer.ts";
+import { log } from "../../support/log.ts";
+
+const PROSE = "The index of the archive was read and every entry was found to be in order. ".repeat(20);
+const NO_USAGE = { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 };
+
+/** What is done before a call whose turn has compacted once, by the steps that changed the view. */
+const stepsFor = async (counted: number | undefined): Promise<readonly string[]> => {
+  const { rows } = log()
+    .chat(
+      20,
+      (nth) => `Question ${nth}. ${PROSE}`,
+      (nth) => `Answer ${nth}. ${PROSE}`,
+    )
+    .user("And now?");
+  const steps: string[] = [];
+  const options: CompactionOptions = {
+    live: {
+      view: EMPTY_VIEW,
+      stored: EMPTY_VIEW,
+      calibration: newCalibration("m"),
+      guards: { ...NO_GUARDS, compactionsThisTurn: 1 },
+      reading: 1_000,
+      compactions: 1,
+      nextGeneration: 2,
+    },
+    rows,
+    renderer: createRenderer({
+      sessionId: "ses_1",
+      estimateTokens: defaultEstimator.text,
+      messageTokens: (message) => estimateRow(message.content),
+    }),
+    budgets: budgets(
+      { maxInputTokens: 20_000, outputInWindow: false, maxMediaItems: 600, known: true },
+      { triggerFrac: 0.7, keepFrac: 0.1, maxTokens: 1_000 },
+    ),
+    maxBytes: 8_000_000,
+    thinkingBound: false,
+    minTailUserMessages: 1,
+    estimateTokens: defaultEstimator.text,
+    newAttemptId: () => "cmp_1",
+    history: {
+      append: async () => ({ pointer: { kind: "file", path: "/h.md" }, sizeBytes: 1, sha256: "0".repeat(64) }),
+    },
+    summariser: {
+      model: "m",
+      windowTokens: 100_000,
+      failureOf: () => "transient",
+      call: async () => ({ text: "It was checked.", stopReason: "end_turn", usage: NO_USAGE, model: "m" }),
+    },
+    commit: { commit: async () => true, recordFailure: async () => undefined },
+    countTokens: async () => counted,
+    events: {
+      compacting: () => undefined,
+      compacted: (facts) => void steps.push(...facts.steps),
+      refused: ({ why }) => void steps.push(why.kind === "guard" ? `guard ${why.guard}` : why.kind),
+      usage: () => undefined,
+      invalid: () => undefined,
+    },
+  };
+  const run: RunContext = {
+    sessionId: "ses_1" as SessionId,
+    runId: "run_1" as RunId,
+    user: null,
+    model: "m",
+    windowTokens: 20_000,
+    promptCaching: true,
+    state: {
+      messages: rows,
+      private: { todos: [], forced: null, estimate: null, compacted: false, volatile: new Map() },
+    },
+    signal: new AbortController().signal,
+    span: noopSpan,
+    tracer: noopTracer,
+  };
+  const request: ModelRequest = { model: "m", maxTokens: 1_000, system: [], tools: [], messages: [] };
+  const answer = { id: "msg_1", model: "m", content: "[]", text: "", calls: [], stopReason: "end_turn" };
+  await compaction(options).wrapModelCall?.(request, async () => ({ ...answer, usage: NO_USAGE }), run);
+  return steps;
+};
+
+describe("a second compaction in a turn", () => {
+  it("is made where the provider counts the very request at the trigger or over it (M4)", async () => {
+    expect(await stepsFor(15_000)).toEqual(["summarise"]);
+  });
+
+  it("is not made by an estimate alone (M4)", async () => {
+    expect(await stepsFor(undefined)).toEqual(["guard budget"]);
+  });
+});
