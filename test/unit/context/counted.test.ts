@@ -86,7 +86,7 @@ const stepsFor = async (counted: number | undefined): Promise<readonly string[]>
     tracer: noopTracer,
   };
   const request: ModelRequest = { model: "m", maxTokens: 1_000, system: [], tools: [], messages: [] };
-  const answer = { id: "msg_1", model: "m", content: "[]", text: "", calls: [], stopReason: "end_turn" };
+  const answer = { id: "msg_1", model: "m", content: "[]", text: "", calls: [], stopReason: "end_turn" } as const;
   await compaction(options).wrapModelCall?.(request, async () => ({ ...answer, usage: NO_USAGE }), run);
   return steps;
 };

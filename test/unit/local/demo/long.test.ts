@@ -15,7 +15,7 @@ const change = {
 describe("what the long demo shows", () => {
   it("is a line for each turn: its calls, its size, and what was done about it", () => {
     expect(turnLine({ turn: 7, calls: 1, contextTokens: 950, changes: [] })).toBe(
-      "turn   7   1 call        950 tokens\n",
+      "turn   7   1 call       950 tokens\n",
     );
     const demoted = { ...change, steps: ["demote"], generation: null, evicted: 0 };
     expect(turnLine({ turn: 72, calls: 18, contextTokens: 13_558, changes: [change, demoted] })).toBe(
