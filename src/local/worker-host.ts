@@ -12,6 +12,10 @@ export interface WorkerHostOptions {
   readonly port: number;
   /** Where R2 and queues keep their data; in memory when absent. */
   readonly persistDir?: string;
+  /** Whether profilers may attach, at Miniflare's inspector URL. */
+  readonly inspectable?: boolean;
+  /** False to drop what is sent to queues: the work of requests alone. */
+  readonly consumesQueues?: boolean;
   /** Takes a line that the Worker logged. */
   readonly onLog: (line: string) => void;
 }
@@ -59,11 +63,13 @@ export const startWorkerHost = async (options: WorkerHostOptions): Promise<Worke
   const miniflare = new Miniflare({
     ...convertV4MiniflareOptions({
       ...worker,
+      ...(options.consumesQueues === false ? { queueConsumers: {} } : {}),
       // Given as text: a script outside the working directory would not be found.
       modules: [{ type: "ESModule", path: "worker.js", contents: await readFile(options.scriptPath, "utf8") }],
       bindings: { ...options.variables },
       host: "127.0.0.1",
       port: options.port,
+      ...(options.inspectable === true ? { inspectorPort: 0 } : {}),
       handleStructuredLogs: ({ message }) => options.onLog(message),
     }),
     // The option of version 4 is lost in the conversion.
