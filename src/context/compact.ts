@@ -23,7 +23,7 @@ import type {
 } from "./ports.ts";
 import { problemWords } from "./problems.ts";
 import { toolArgTruncation } from "./tool-arg-truncation.ts";
-import { type Budgets, decideTrigger } from "./trigger.ts";
+import { type Budgets, decideTrigger, fittingMaxTokens } from "./trigger.ts";
 import { validateMessages } from "./validator.ts";
 import type { Renderer, SizedView } from "./view.ts";
 import { rangesText, type ViewState } from "./view-state.ts";
@@ -297,6 +297,17 @@ export const dropThinking = async (options: CompactionOptions): Promise<void> =>
   live.view = view;
 };
 
+/** How far a prompt may come out larger than projected and the answer still fit beside it. */
+const ANSWER_MARGIN = 0.1;
+
+/** `max_tokens` as sent: what the prompt leaves free, where the answer counts inside the window (context.md, "Window"). */
+const answerTokens = ({ windowTokens, reserveTokens }: Budgets, maxTokens: number, projected: number): number =>
+  fittingMaxTokens(
+    { maxInputTokens: windowTokens + reserveTokens, outputInWindow: reserveTokens > 0 },
+    maxTokens,
+    Math.ceil(projected + ANSWER_MARGIN * projected),
+  );
+
 const compactTool = (run: RunContext) =>
   defineTool({
     name: "compact_conversation",
@@ -339,7 +350,8 @@ export const compaction = (options: CompactionOptions): Middleware => ({
     checkView(options, size.messages);
     run.state.private.estimate = size.tokens;
     options.events.usage({ estimate: size.tokens, projected, window: options.budgets.windowTokens });
-    const response = await next({ ...request, messages: size.messages });
+    const maxTokens = answerTokens(options.budgets, request.maxTokens, projected);
+    const response = await next({ ...request, messages: size.messages, maxTokens });
     const reading = promptTokens(response.usage);
     live.reading = reading;
     live.calibration = observe(live.calibration, {

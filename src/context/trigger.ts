@@ -98,7 +98,11 @@ export const scaledBudget = (tokens: number, windowTokens: number): number =>
  * @param promptTokens the projected size of the prompt
  * @returns at least 1
  */
-export const fittingMaxTokens = (profile: WindowProfile, maxTokens: number, promptTokens: number): number => {
+export const fittingMaxTokens = (
+  profile: Pick<WindowProfile, "maxInputTokens" | "outputInWindow">,
+  maxTokens: number,
+  promptTokens: number,
+): number => {
   if (!profile.outputInWindow) return maxTokens;
   const reserve = Math.floor(RESERVE_FRAC * profile.maxInputTokens);
   return Math.max(1, Math.min(maxTokens, Math.max(reserve, profile.maxInputTokens - promptTokens)));
