@@ -30,6 +30,8 @@ export interface CutInput {
   readonly windowTokens: number;
   /** Tokens of a row as it is sent. */
   readonly tokensOf: (row: LogRow) => number;
+  /** Every row that is loaded; `rows` unless given. What ended the turn of a restated ask may be hidden, and ends it all the same. */
+  readonly loaded?: readonly LogRow[];
   /** How many of the newest user-originated rows are kept, whatever they cost; 1 for the live ask alone (C4). */
   readonly minTailUserMessages?: number;
   /**
@@ -111,20 +113,22 @@ const snap = (index: number, { rows, tailTokens, budgetTokens }: Bounds): number
 };
 
 /** Whether a turn is in progress that no user's request drives (R7): its newest batch then is all that there is to go on with. */
-const isAskedByNobody = (rows: readonly LogRow[], base: Generation | null): boolean => {
+const isAskedByNobody = (input: CutInput): boolean => {
+  const { rows } = input;
   const last = rows.at(-1);
-  return last !== undefined && !endsTurn(last) && openAsk(rows) === undefined && stillPinned(rows, base) === null;
+  return last !== undefined && !endsTurn(last) && openAsk(rows) === undefined && stillPinned(input) === null;
 };
 
 /**
  * The highest index that keeps what must be kept whole: the batch in flight (C3), the last row if somebody asks there, the newest asks
  * (C4), the newest batch if nobody asks (R1).
  */
-const latestCut = ({ rows, base, minTailUserMessages = 1 }: CutInput): number => {
+const latestCut = (input: CutInput): number => {
+  const { rows, minTailUserMessages = 1 } = input;
   let latest = inFlightFrom(rows);
   const last = rows.length - 1;
   const lastRow = rows[last];
-  if ((lastRow !== undefined && isUserOriginated(lastRow)) || isAskedByNobody(rows, base))
+  if ((lastRow !== undefined && isUserOriginated(lastRow)) || isAskedByNobody(input))
     latest = Math.min(latest, batchStart(rows, last));
   if (minTailUserMessages <= 1) return latest;
   let missing = minTailUserMessages;
@@ -144,10 +148,10 @@ const standsAlone = (ask: LogRow, { rows, tokensOf }: CutInput, budgetTokens: nu
 };
 
 /** The base's pinned ask, while nothing has ended its turn or come after it (C4). */
-const stillPinned = (rows: readonly LogRow[], base: Generation | null): PinnedAsk | null => {
+const stillPinned = ({ rows, loaded = rows, base }: CutInput): PinnedAsk | null => {
   const pinned = base?.pinned ?? null;
   if (pinned === null) return null;
-  const later = rows.filter((row) => row.seq > pinned.seq);
+  const later = loaded.filter((row) => row.seq > pinned.seq);
   return later.some((row) => isUserOriginated(row) || endsTurn(row)) ? null : pinned;
 };
 
@@ -188,7 +192,7 @@ export const decideCut = (input: CutInput): CutDecision => {
     pinned:
       coveredAsk !== undefined && keptAsk === undefined
         ? { seq: coveredAsk.seq, text: askText(coveredAsk) }
-        : stillPinned(rows, base),
+        : stillPinned(input),
     keepBudgetTokens: budgetTokens,
   };
 };

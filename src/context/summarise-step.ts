@@ -92,6 +92,7 @@ export const summariseStep = async (
   const base = view.generation;
   const cut = decideCut({
     rows: shown(input.rows, view),
+    loaded: input.rows,
     base,
     keep: keepOf(input.budgets),
     windowTokens: input.budgets.windowTokens,

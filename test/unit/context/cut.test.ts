@@ -263,3 +263,18 @@ describe("nothing to cut (C5, C6)", () => {
     expect(outcome(log().chat(20).user("search").row("assistant", [call]).rows)).toBe("paused");
   });
 });
+
+describe("a restated request (C4)", () => {
+  const pinned = { seq: seq(1), text: "migrate" };
+  const base = baseOf(1, 3, pinned);
+
+  it("stays restated through the turn that is about it", () => {
+    const { rows } = log({ from: 4 }).loop(6);
+    expect(outcome(rows, { base })).toMatchObject({ pinned });
+  });
+
+  it("is over once its turn has ended, also where the answer is hidden", () => {
+    const loaded = log({ from: 4 }).assistant("done").injected("wake up").loop(6).rows;
+    expect(outcome(loaded.slice(1), { base, loaded })).toMatchObject({ pinned: null });
+  });
+});
