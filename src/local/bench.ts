@@ -3,11 +3,17 @@
  * Exit code 1 when a part misses what it has to hold.
  */
 import { benchEstimator } from "./bench/estimator.ts";
+import { benchFlat } from "./bench/flat.ts";
+import { benchRecall } from "./bench/recall.ts";
 
 /** A measurement: prints its tables and answers whether everything held. */
 type Part = () => boolean | Promise<boolean>;
 
-const PARTS: Readonly<Record<string, Part>> = { estimator: benchEstimator };
+const PARTS: Readonly<Record<string, Part>> = {
+  estimator: benchEstimator,
+  recall: benchRecall,
+  flat: benchFlat,
+};
 
 const main = async (names: readonly string[]): Promise<number> => {
   const unknown = names.filter((name) => !Object.hasOwn(PARTS, name));

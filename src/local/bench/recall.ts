@@ -1,4 +1,5 @@
 /** The recall measurement: no model takes part, so it is the same on every machine. */
+import { writeFileSync } from "node:fs";
 import { SECTION_SHARE } from "../../context/section-budgets.ts";
 import { chartSvg } from "./curve.ts";
 import { type Baseline, measureBaselines, measureNeeded, type RecallMeasurement } from "./needed.ts";
@@ -26,7 +27,7 @@ export interface RecallReport {
 const percent = (value: number): string => `${(100 * value).toFixed(1)} %`;
 const row = (...cells: readonly string[]): string =>
   cells
-    .map((cell, at) => cell.padEnd(at === 0 ? 30 : 22))
+    .map((cell, at) => cell.padEnd(at === 0 ? 32 : 22))
     .join("")
     .trimEnd();
 
@@ -47,7 +48,7 @@ const plantedTable = (planted: readonly PlantedMeasurement[]): readonly string[]
   const all = sum(({ planted: count }) => count);
   const found = sum(({ shown, searched }) => shown + searched);
   return [
-    `planted identifiers             ${found} of ${all} found (${percent(found / Math.max(1, all))}) in ${planted.length} sessions: ${sum(({ shown }) => shown)} shown, ${sum(({ searched }) => searched)} by one search`,
+    `planted identifiers               ${found} of ${all} found (${percent(found / Math.max(1, all))}) in ${planted.length} sessions: ${sum(({ shown }) => shown)} shown, ${sum(({ searched }) => searched)} by one search`,
     ...planted.flatMap(({ session, missed }) => missed.map((text) => `  missed in ${session}: ${text}`)),
   ];
 };
@@ -76,4 +77,17 @@ export const runRecall = (folder = dataFolder()): RecallReport => {
       goal: { x: RECALL_GOAL.size, y: RECALL_GOAL.recall },
     }),
   };
+};
+
+/**
+ * Prints the tables and draws the curve to `docs/recall.svg`.
+ * @returns whether the default share reaches the goal and every planted identifier was found
+ */
+export const benchRecall = (): boolean => {
+  const { table, svg, atDefault, planted } = runRecall();
+  process.stdout.write(`\n${table}\n`);
+  writeFileSync(new URL("../../../docs/recall.svg", import.meta.url), svg);
+  const reached =
+    atDefault !== undefined && atDefault.recall >= RECALL_GOAL.recall && atDefault.size <= RECALL_GOAL.size;
+  return reached && planted.every(({ missed }) => missed.length === 0);
 };
