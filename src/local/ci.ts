@@ -24,6 +24,8 @@ const REPLAY_MAX_KB = 1_024;
  */
 export const replaySteps = (collection: string | undefined): readonly Step[] => [
   { name: "replay", command: ["src/local/replay.ts", ...sampleFolders] },
+  // A model whose window holds prompt and answer, and which refuses what does not fit together.
+  { name: "replay older", command: ["src/local/replay.ts", "--model", "claude-opus-4-1", ...sampleFolders] },
   ...(collection === undefined
     ? []
     : [

@@ -28,13 +28,19 @@ describe("the count of a CI run", () => {
 
 describe("the replays of a CI run", () => {
   test("are of the sample always, and of the collection where there is one, without its largest files", () => {
-    const [sample, ...rest] = replaySteps("/collection");
+    const [sample, older, ...rest] = replaySteps("/collection");
     expect(sample?.command).toEqual([
       "src/local/replay.ts",
       expect.stringMatching(/test\/fixtures\/sessions$/),
       expect.stringMatching(/test\/fixtures\/demo$/),
     ]);
     expect(rest).toEqual([{ name: "replay all", command: ["src/local/replay.ts", "--max-kb", "1024", "/collection"] }]);
-    expect(replaySteps(undefined)).toEqual([sample]);
+    expect(older?.command).toEqual([
+      "src/local/replay.ts",
+      "--model",
+      "claude-opus-4-1",
+      ...(sample?.command.slice(1) ?? []),
+    ]);
+    expect(replaySteps(undefined)).toEqual([sample, older]);
   });
 });
