@@ -300,13 +300,22 @@ export const dropThinking = async (options: CompactionOptions): Promise<void> =>
 /** How far a prompt may come out larger than projected and the answer still fit beside it. */
 const ANSWER_MARGIN = 0.1;
 
-/** `max_tokens` as sent: what the prompt leaves free, where the answer counts inside the window (context.md, "Window"). */
-const answerTokens = ({ windowTokens, reserveTokens }: Budgets, maxTokens: number, projected: number): number =>
-  fittingMaxTokens(
-    { maxInputTokens: windowTokens + reserveTokens, outputInWindow: reserveTokens > 0 },
-    maxTokens,
-    Math.ceil(projected + ANSWER_MARGIN * projected),
-  );
+/** What an answer has at least beside its thinking, in tokens, where a session asks for that much. */
+const LEAST_ANSWER_TOKENS = 1_024;
+
+/**
+ * `max_tokens` as sent: what the prompt leaves free, where the answer counts inside the window (context.md, "Window"); but always more
+ * than the budget of its thinking, which the provider demands.
+ */
+const answerTokens = (budgets: Budgets, { maxTokens, thinking }: ModelRequest, projected: number): number => {
+  const profile = {
+    maxInputTokens: budgets.windowTokens + budgets.reserveTokens,
+    outputInWindow: budgets.reserveTokens > 0,
+  };
+  const fitting = fittingMaxTokens(profile, maxTokens, Math.ceil(projected + ANSWER_MARGIN * projected));
+  const least = thinking?.type === "enabled" ? thinking.budget_tokens + LEAST_ANSWER_TOKENS : 0;
+  return Math.min(maxTokens, Math.max(fitting, least));
+};
 
 const compactTool = (run: RunContext) =>
   defineTool({
@@ -350,7 +359,7 @@ export const compaction = (options: CompactionOptions): Middleware => ({
     checkView(options, size.messages);
     run.state.private.estimate = size.tokens;
     options.events.usage({ estimate: size.tokens, projected, window: options.budgets.windowTokens });
-    const maxTokens = answerTokens(options.budgets, request.maxTokens, projected);
+    const maxTokens = answerTokens(options.budgets, request, projected);
     const response = await next({ ...request, messages: size.messages, maxTokens });
     const reading = promptTokens(response.usage);
     live.reading = reading;
