@@ -65,6 +65,19 @@ const countDocument = (source: Json | undefined): number => {
 
 const text = (value: Json | undefined): string => (typeof value === "string" ? value : "");
 
+/** Encrypted data inside a block, as results of the provider's own tools have it. */
+const ENCRYPTED = /"encrypted_[a-z_]+"\s*:\s*"([^"\\]*)"/g;
+
+/** A block of no known type: its whole JSON, of which encrypted data is its size over 4. */
+const countWritten = (written: string): number => {
+  let encrypted = 0;
+  const rest = written.replace(ENCRYPTED, (_, data: string) => {
+    encrypted += Math.ceil(data.length / 4);
+    return "";
+  });
+  return encrypted + countText(rest);
+};
+
 /**
  * Tokens of one content block, before the model's factor: text and thinking by their text (a signature costs nothing),
  * encrypted data its size over 4, a tool call its whole JSON, an image its pixels, a document its pages.
@@ -91,7 +104,7 @@ export const countBlock = (block: JsonObject, written: string): number => {
     case "document":
       return BLOCK_TOKENS + countDocument(block.source);
     default:
-      return BLOCK_TOKENS + countText(written);
+      return BLOCK_TOKENS + countWritten(written);
   }
 };
 

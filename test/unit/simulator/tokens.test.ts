@@ -21,6 +21,15 @@ describe("token counts (point 2)", () => {
     expect(performance.now() - startMs).toBeLessThan(5_000);
   });
 
+  it("of encrypted data in a result of the provider's tools are its size over 4", () => {
+    const cost = (size: number): number => {
+      const found = { type: "web_search_result", title: "T", encrypted_content: "Qx7/".repeat(size / 4) };
+      const block = { type: "web_search_tool_result", tool_use_id: "s", content: [found] };
+      return countBlock(block, JSON.stringify(block));
+    };
+    expect(cost(8_000) - cost(4_000)).toBe(1_000);
+  });
+
   it("of blocks follow what the block holds", () => {
     const png = Buffer.alloc(32);
     png.write("\x89PNG", 0, "latin1");
