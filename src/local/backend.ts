@@ -69,7 +69,26 @@ export function beginStatement(options: TransactionOptions): string {
 }
 
 const STATELESS_COMMANDS: ReadonlySet<string> = new Set(["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"]);
-const STATEFUL_CALL = /\bset_config\s*\(|\badvisory_lock|_advisory_lock/i;
+const STATEFUL_CALL = /\badvisory_lock|_advisory_lock/i;
+const SET_CONFIG = /\bset_config\s*\(/gi;
+/** The last argument of a call that sets something for its transaction only. */
+const LOCALLY = /,\s*true\s*$/i;
+
+/** The arguments of a call, from behind its opening parenthesis; to the end of the statement where it is never closed. */
+const argumentsAt = (statement: string, from: number): string => {
+  let depth = 1;
+  for (let at = from; at < statement.length; at++) {
+    const char = statement.charAt(at);
+    depth += char === "(" ? 1 : char === ")" ? -1 : 0;
+    if (depth === 0) return statement.slice(from, at);
+  }
+  return statement.slice(from);
+};
+
+const setsForLonger = (statement: string): boolean =>
+  [...statement.matchAll(SET_CONFIG)].some(
+    ({ 0: call, index }) => !LOCALLY.test(argumentsAt(statement, index + call.length)),
+  );
 
 /**
  * Whether a request may have left something behind in its connection (a setting, an open transaction, a lock, a
@@ -78,7 +97,7 @@ const STATEFUL_CALL = /\bset_config\s*\(|\badvisory_lock|_advisory_lock/i;
 export function leavesState(queries: readonly Query[], results: readonly QueryResult[]): boolean {
   return (
     results.some((result) => !STATELESS_COMMANDS.has(result.command)) ||
-    queries.some((query) => STATEFUL_CALL.test(query.query))
+    queries.some(({ query }) => STATEFUL_CALL.test(query) || setsForLonger(query))
   );
 }
 

@@ -2,7 +2,7 @@
 
 export type TurnKind = "plain" | "compacting" | "after import";
 
-/** One more turn: medians of several, but for the heap, which is the largest. */
+/** One more turn: medians of several, but for the own time, which is the least, and the heap, which is the largest. */
 export interface TurnCost {
   readonly kind: TurnKind;
   /** Length of the log. */
@@ -12,6 +12,8 @@ export interface TurnCost {
   readonly bytes: number;
   readonly roundTrips: number;
   readonly cpuMs: number;
+  /** Wall time in PostgreSQL and its driver, which is part of the own time. */
+  readonly databaseMs: number;
   /** Wall time of the turn without what the provider took. */
   readonly overheadMs: number;
   readonly peakHeapBytes: number;
@@ -81,7 +83,17 @@ export const brokenBounds = (costs: readonly TurnCost[], bounds: FlatBounds = FL
   ];
 };
 
-const HEADINGS = ["turn", "messages", "rows", "KiB read", "round trips", "CPU ms", "own ms", "heap MiB"] as const;
+const HEADINGS = [
+  "turn",
+  "messages",
+  "rows",
+  "KiB read",
+  "round trips",
+  "CPU ms",
+  "own ms",
+  "in database",
+  "heap MiB",
+] as const;
 
 /** A line for each cost, and after each kind its ratios. */
 export const costTable = (costs: readonly TurnCost[]): string => {
@@ -99,9 +111,10 @@ export const costTable = (costs: readonly TurnCost[]): string => {
           String(cost.roundTrips),
           cost.cpuMs.toFixed(1),
           cost.overheadMs.toFixed(0),
+          cost.databaseMs.toFixed(1),
           (cost.peakHeapBytes / MIB).toFixed(1),
         ]),
-      [kind, "ratio", times(ratios.rows), times(ratios.bytes), "", times(ratios.cpu), "", ""],
+      [kind, "ratio", times(ratios.rows), times(ratios.bytes), "", times(ratios.cpu), "", "", ""],
     ];
   });
   const widths = HEADINGS.map((heading, at) => Math.max(heading.length, ...rows.map((row) => row[at]?.length ?? 0)));
