@@ -80,13 +80,16 @@ const cutBlock = (block: ScriptBlock, tokens: number): ScriptBlock => {
   return block;
 };
 
+/** What a tool of the provider found is no output of the model. */
+const isFound = ({ type }: ScriptBlock): boolean => type.endsWith("_tool_result");
+
 /** Cuts the blocks to a number of the model's tokens. */
 const limit = (blocks: readonly ScriptBlock[], most: number, factor: number) => {
   const kept: ScriptBlock[] = [];
   let used = 0;
   let thinkingTokens = 0;
   for (const block of blocks) {
-    const whole = Math.ceil(countText(streamedText(block)) * factor);
+    const whole = isFound(block) ? 0 : Math.ceil(countText(streamedText(block)) * factor);
     const fits = used + whole <= most;
     const tokens = fits ? whole : most - used;
     kept.push(fits ? block : cutBlock(block, Math.floor(tokens / factor)));

@@ -45,6 +45,15 @@ describe("what a replay relies on", () => {
     expect({ max_input_tokens, max_tokens }).toEqual({ max_input_tokens: 5_000, max_tokens: 32_000 });
   });
 
+  it("what a tool of the provider found does not count against the limit of the answer", async () => {
+    const found = { type: "web_search_tool_result", tool_use_id: "srv_1", content: [{ text: "word ".repeat(500) }] };
+    const call = { type: "server_tool_use" as const, id: "srv_1", name: "web_search", input: {} };
+    simulator.enqueue({ reply: { content: [call, found, { type: "text", text: "Found." }] } });
+    const { json } = await post(simulator, ask([user("search")], { max_tokens: 50 }));
+    expect(json.stop_reason).toBe("end_turn");
+    expect(json.content.map(({ type }) => type)).toEqual(["server_tool_use", "web_search_tool_result", "text"]);
+  });
+
   it("the record says what an error answer said", async () => {
     await post(simulator, ask([]));
     await post(simulator, ask([user("hi")]));
