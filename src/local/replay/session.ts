@@ -42,8 +42,7 @@ export const planSession = ({ name, recording }: Source, family: string, windowT
       name,
       Array.from({ length: times }, () => recording),
     );
-    const chosen = chooseWindow(sizeOf(repeated, tokenFactor));
-    return { name, family, plan: planReplay(repeated), windowTokens: chosen.windowTokens, times };
+    return { name, family, plan: planReplay(repeated), windowTokens: once.windowTokens, times };
   } catch (error) {
     if (error instanceof RecordingError) throw new RecordingError(`${name}: ${error.message}`);
     throw error;
