@@ -1,5 +1,6 @@
 /** The recall measurement: no model takes part, so it is the same on every machine. */
 import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { SECTION_SHARE } from "../../context/section-budgets.ts";
 import { chartSvg } from "./curve.ts";
 import { type Baseline, measureBaselines, measureNeeded, type RecallMeasurement } from "./needed.ts";
@@ -86,7 +87,7 @@ export const runRecall = (folder = dataFolder()): RecallReport => {
 export const benchRecall = (): boolean => {
   const { table, svg, atDefault, planted } = runRecall();
   process.stdout.write(`\n${table}\n`);
-  writeFileSync(new URL("../../../docs/recall.svg", import.meta.url), svg);
+  writeFileSync(join(import.meta.dirname, "../../../docs/recall.svg"), svg);
   const reached =
     atDefault !== undefined && atDefault.recall >= RECALL_GOAL.recall && atDefault.size <= RECALL_GOAL.size;
   return reached && planted.every(({ missed }) => missed.length === 0);
