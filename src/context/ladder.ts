@@ -62,22 +62,30 @@ const take = (input: LadderInput, state: State, step: Step, view: ViewState): bo
   return true;
 };
 
+/**
+ * How near the hard limit a shrunk view may come. What is left of it has not quite the provider's tokens per token of ours that the whole
+ * had, and a view that is just under the limit by our numbers may be just over it by the provider's.
+ */
+const SHRUNK_SHARE = 0.97;
+
 /** Steps 4 and 5 lose something that the model might still use, so they are for what would otherwise not be sent at all. */
 const shrink = async (input: LadderInput, state: State): Promise<string | null> => {
   const limit = input.hardLimitTokens;
-  if (!fits(input, state.size, limit)) {
-    const demoted = demoteStep(input, state.view, excess(input, state.size, limit));
+  // After a proven overflow the limit already has its margin.
+  const safe = input.reason === "threshold" ? SHRUNK_SHARE * limit : limit;
+  if (!fits(input, state.size, safe)) {
+    const demoted = demoteStep(input, state.view, excess(input, state.size, safe));
     if (demoted !== null && take(input, state, "demote", demoted.view)) await keepReadable(input, demoted.rows);
   }
-  if (fits(input, state.size, limit)) return null;
+  if (fits(input, state.size, safe)) return null;
   // Down to the trigger, where that can be had: a view that just fits would be truncated again on every turn, and break the cache each time.
-  // After a proven overflow the limit already has its margin.
-  const goal = input.reason === "threshold" ? Math.min(input.triggerTokens, limit) : limit;
-  const roomy = truncation(input, state, goal);
-  const plan = roomy.kind === "truncate" ? roomy : truncation(input, state, limit);
-  if (plan.kind === "cannot_fit") return cannotFitWords(plan);
+  const goal = input.reason === "threshold" ? Math.min(input.triggerTokens, safe) : safe;
+  const plan = firstTruncation(input, state, [goal, safe, limit]);
+  if (plan.kind === "cannot_fit") return fits(input, state.size, limit) ? null : cannotFitWords(plan);
   await keepReadable(input, plan.newlyHidden);
-  return take(input, state, "truncate", plan.view) ? null : "what must be kept is larger than the window";
+  return take(input, state, "truncate", plan.view) || fits(input, state.size, limit)
+    ? null
+    : "what must be kept is larger than the window";
 };
 
 /** Hides oldest turns until the view is under a limit; what is hidden is named in it, which takes room too. */
@@ -96,6 +104,15 @@ const truncation = (input: LadderInput, state: State, limit: number) => {
     if (fits(input, size, limit)) return { ...plan, view };
     tokensToFree += Math.max(1, excess(input, size, limit));
   }
+};
+
+type Plan = ReturnType<typeof truncation>;
+
+/** The truncation to the first of these limits that can be had; why not where none can. */
+const firstTruncation = (input: LadderInput, state: State, [limit, ...rest]: readonly [number, ...number[]]): Plan => {
+  const plan = truncation(input, state, limit);
+  const [next, ...others] = rest;
+  return plan.kind === "truncate" || next === undefined ? plan : firstTruncation(input, state, [next, ...others]);
 };
 
 /** What has to go, in tokens: of the budget in tokens, or the same share where bytes or media are over theirs (E6). */

@@ -60,7 +60,7 @@ export interface EndedTurn {
   readonly view: ViewState;
   /** What was last to be sent, as the stack assembled it. */
   readonly request: ModelRequest | null;
-  /** What was known of its size then. */
+  /** What was known of its size in the end, with the provider's count of it where one was asked for (E5). */
   readonly calibration: Calibration | null;
   readonly rows: readonly LogRow[];
 }

@@ -429,7 +429,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
       guards: live.guards,
       view: live.view,
       request: lastRequest,
-      calibration: calibrationBefore,
+      calibration: live.calibration,
       rows: [...rows],
     });
     // A run that has lost its session stores nothing (M2); a dead one has only what it stored on its way.
