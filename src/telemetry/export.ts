@@ -55,9 +55,14 @@ interface Batch {
 /**
  * Gathers the spans of each invocation until the library says that it is over. The library's own processor keeps an entry for every trace
  * it has ever seen.
- * @param onFailure told why spans were not delivered; nobody else learns of it
+ * @param onFailure told why spans or metrics were not delivered; nobody else learns of it
+ * @param flushMetrics called when an invocation is over, as the spans are sent
  */
-export const gatherSpans = (send: SendSpans, onFailure: (reason: string) => void): TraceFlushableSpanProcessor => {
+export const gatherSpans = (
+  send: SendSpans,
+  onFailure: (reason: string) => void,
+  flushMetrics: () => Promise<void> = async () => undefined,
+): TraceFlushableSpanProcessor => {
   const batches = new Map<string, Batch>();
   const keys = new WeakMap<object, string>();
 
@@ -71,6 +76,9 @@ export const gatherSpans = (send: SendSpans, onFailure: (reason: string) => void
     return batch;
   };
 
+  const deliver = (sending: Promise<void>): Promise<void> =>
+    sending.catch((error: unknown) => onFailure(error instanceof Error ? error.message : "unknown"));
+
   const flush = async (key: string): Promise<void> => {
     const batch = batches.get(key);
     if (batch === undefined) return;
@@ -80,7 +88,7 @@ export const gatherSpans = (send: SendSpans, onFailure: (reason: string) => void
     const spans = batch.finished.filter((span) => (span.spanContext().traceFlags & 1) === 1);
     if (spans.length === 0) return;
     spans.forEach(strip);
-    await send(spans).catch((error: unknown) => onFailure(error instanceof Error ? error.message : "unknown"));
+    await deliver(send(spans));
   };
 
   return {
@@ -97,7 +105,8 @@ export const gatherSpans = (send: SendSpans, onFailure: (reason: string) => void
       batch.finished.push(span);
     },
     forceFlush: async (key?: string) => {
-      await Promise.all((key === undefined ? [...batches.keys()] : [key]).map(flush));
+      const keys = key === undefined ? [...batches.keys()] : [key];
+      await Promise.all([...keys.map(flush), deliver(flushMetrics())]);
     },
     shutdown: async () => undefined,
   };

@@ -2,6 +2,7 @@
 import { instrument } from "@microlabs/otel-cf-workers";
 import { gatherSpans, sendTo } from "./export.ts";
 import { consoleSink, createLog } from "./log.ts";
+import { startMetrics } from "./metrics.ts";
 
 export interface TelemetrySettings {
   /** Base address of a collector; undefined when there is none. */
@@ -51,14 +52,19 @@ export const instrumentWorker = <Env, Message>(
         parcel.batch === undefined ? undefined : doors.queue(parcel.batch, parcel.env, context),
       scheduled: (controller, { parcel }, context) => doors.scheduled(controller, parcel.env, context),
     },
-    ({ parcel: { settings } }: Carried) => ({
-      service: { name: settings.serviceName },
-      spanProcessors: [gatherSpans(sendTo(settings.endpoint ?? "", settings.headers, EXPORT_TIMEOUT_MS), failed)],
-      // Callers of a public API do not decide what is recorded, nor under which trace.
-      handlers: { fetch: { acceptTraceContext: false } },
-      fetch: { includeTraceContext: false },
-      instrumentation: { instrumentGlobalFetch: false, instrumentGlobalCache: false },
-    }),
+    ({ parcel: { settings } }: Carried) => {
+      const endpoint = settings.endpoint ?? "";
+      const { headers, serviceName } = settings;
+      const flushMetrics = startMetrics({ endpoint, headers, serviceName, timeoutMs: EXPORT_TIMEOUT_MS });
+      return {
+        service: { name: serviceName },
+        spanProcessors: [gatherSpans(sendTo(endpoint, headers, EXPORT_TIMEOUT_MS), failed, flushMetrics)],
+        // Callers of a public API do not decide what is recorded, nor under which trace.
+        handlers: { fetch: { acceptTraceContext: false } },
+        fetch: { includeTraceContext: false },
+        instrumentation: { instrumentGlobalFetch: false, instrumentGlobalCache: false },
+      };
+    },
   );
 
   const settingsFor = (env: Env): TelemetrySettings | undefined => {

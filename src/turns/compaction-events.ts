@@ -2,14 +2,16 @@
 import type { CompactionEvents } from "../context/compact.ts";
 import type { RevisionChange } from "../context/ports.ts";
 import type { RunContext } from "../protocol/middleware.ts";
-import { genai, hango } from "../telemetry/genai.ts";
+import { genai, hango, metric } from "../telemetry/genai.ts";
 import type { Log } from "../telemetry/log.ts";
+import type { CountMetric } from "../telemetry/metrics.ts";
 import type { RunJournal } from "./journal.ts";
 
 export interface CompactionEventsOptions {
   readonly journal: Pick<RunJournal, "tell">;
   readonly run: RunContext;
   readonly log: Log;
+  readonly count: CountMetric;
 }
 
 /** The data of `context.compacted`: stored with the change that it tells of. */
@@ -24,7 +26,7 @@ export const compactedData = ({ view, reason, trigger, compaction, sizes }: Revi
   path: compaction?.generation.history.kind === "file" ? compaction.generation.history.path : null,
 });
 
-export const compactionEvents = ({ journal, run, log }: CompactionEventsOptions): CompactionEvents => ({
+export const compactionEvents = ({ journal, run, log, count }: CompactionEventsOptions): CompactionEvents => ({
   compacting: (facts) => journal.tell("context.compacting", facts),
   compacted: ({ reason, tokensBefore, tokensAfter, compaction, steps }) => {
     const generation = compaction?.generation.number ?? null;
@@ -32,6 +34,7 @@ export const compactionEvents = ({ journal, run, log }: CompactionEventsOptions)
     const history = compaction?.generation.history;
     const path = history?.kind === "file" ? history.path : null;
     run.state.private.compacted = true;
+    count(metric.contextCompactions, { reason, outcome: "committed" });
     run.span.addEvent(genai.compacted, {
       [hango.tokensBefore]: tokensBefore,
       [hango.tokensAfter]: tokensAfter,
@@ -53,6 +56,7 @@ export const compactionEvents = ({ journal, run, log }: CompactionEventsOptions)
     });
   },
   refused: ({ reason, why }) => {
+    count(metric.contextCompactions, { reason, outcome: "refused" });
     log.info("the context was not compacted", {
       session_id: run.sessionId,
       reason,

@@ -18,6 +18,7 @@ import type { LoadedSession } from "../store/begin.ts";
 import { rowsBetween, timesBetween } from "../store/log-range.ts";
 import { commitRevision, recordSummaryFailure } from "../store/revisions.ts";
 import type { StepRecord } from "../store/statements.ts";
+import { countMetric } from "../telemetry/metrics.ts";
 import { compactedData, compactionEvents } from "./compaction-events.ts";
 import type { Deps } from "./deps.ts";
 import { historyPort } from "./history-port.ts";
@@ -216,6 +217,6 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
           return provider.countTokens(request, { signal, deadlineMs }).catch(() => undefined);
         }
       : undefined,
-    events: compactionEvents({ journal, run, log: deps.log }),
+    events: compactionEvents({ journal, run, log: deps.log, count: countMetric }),
   };
 };

@@ -28,6 +28,14 @@ let platform: TestPlatform;
 let collector: Server;
 const spans: Span[] = [];
 const bodies: string[] = [];
+const counted: {
+  readonly name: string;
+  readonly added: number;
+  /** 1 is delta. */
+  readonly temporality: number;
+  readonly service: unknown;
+  readonly attributes: Readonly<Record<string, unknown>>;
+}[] = [];
 
 const attributesOf = (list: readonly { readonly key: string; readonly value: Value }[] = []) =>
   Object.fromEntries(
@@ -42,7 +50,19 @@ const attributesOf = (list: readonly { readonly key: string; readonly value: Val
 
 const take = (body: string): void => {
   bodies.push(body);
-  for (const resource of JSON.parse(body).resourceSpans)
+  const { resourceSpans = [], resourceMetrics = [] } = JSON.parse(body);
+  for (const { resource, scopeMetrics } of resourceMetrics)
+    for (const { metrics } of scopeMetrics)
+      for (const { name, sum } of metrics)
+        for (const point of sum?.dataPoints ?? [])
+          counted.push({
+            name,
+            added: point.asDouble ?? Number(point.asInt),
+            temporality: sum.aggregationTemporality,
+            service: attributesOf(resource.attributes)["service.name"],
+            attributes: attributesOf(point.attributes),
+          });
+  for (const resource of resourceSpans)
     for (const scope of resource.scopeSpans)
       for (const span of scope.spans)
         spans.push({
@@ -74,6 +94,7 @@ afterAll(async () => {
 beforeEach(() => {
   platform.simulator.reset();
   spans.length = 0;
+  counted.length = 0;
 });
 
 const named = (name: string) => spans.filter((span) => span.name === name);
@@ -124,6 +145,37 @@ it("a compacted turn shows the event gen_ai.conversation.compacted with sizes, r
   expect(usage).toEqual(["summarize", "turn"].map((purpose) => ({ purpose, tokens: tokens(purpose) })));
 });
 
+it("hango.context.compactions grows by one with the reason of each compaction, and by none without", async () => {
+  const small = await compactingSession(platform, { windowTokens: 20_000 });
+  await small.untouched(() => small.scripted("Hello?", "A private answer."));
+  await agentSpan();
+  expect(counted).toEqual([]);
+  for (const [reason, rounds] of [
+    ["threshold", 30],
+    ["overflow", 15],
+  ] as const) {
+    const session = await compactingSession(platform, { windowTokens: 20_000 });
+    await session.load(talk(rounds, 230));
+    if (reason === "overflow") {
+      platform.simulator.enqueue({
+        match: { purpose: "turn" },
+        fault: { kind: "overflow", tokens: 21_000, limit: 20_000 },
+      });
+    }
+    await session.untouched(() => session.scripted("And now?", "A private answer."));
+    await vi.waitFor(() => expect(counted).toHaveLength(1), { timeout: 10_000 });
+    expect(counted.splice(0)).toEqual([
+      {
+        name: "hango.context.compactions",
+        added: 1,
+        temporality: 1,
+        service: "hango",
+        attributes: { reason, outcome: "committed" },
+      },
+    ]);
+  }
+});
+
 it("an overflow shows the event provider.context_overflow_retry", async () => {
   const session = await compactingSession(platform, { windowTokens: 20_000 });
   await session.load(talk(15, 230));
@@ -166,5 +218,5 @@ it("holds no content: neither the summary nor what it is about is in a span or a
   const everything = bodies.join("\n") + platform.logs.join("\n");
   for (const secret of ["private", "Question q", "What was said", "SUMMARY-WORDS"])
     expect(everything.includes(secret), secret).toBe(false);
-  expect(platform.logs.filter((line) => line.includes("the context was compacted"))).toHaveLength(3);
+  expect(platform.logs.filter((line) => line.includes("the context was compacted"))).toHaveLength(5);
 });
