@@ -52,10 +52,11 @@ interface State {
 const fits = (input: LadderInput, size: SizedView, tokens: number): boolean =>
   size.tokens < tokens && size.bytes <= input.maxBytes && size.mediaItems <= input.budgets.maxMediaItems;
 
-/** Takes a step's view if it really is smaller: no step may grow what it is to shrink. */
+/** Takes a step's view if it really is smaller, in tokens, or in bytes where bytes or media are over theirs: no step may grow what it is to shrink. */
 const take = (input: LadderInput, state: State, step: Step, view: ViewState): boolean => {
   const size = input.measure(view);
-  if (size.tokens >= state.size.tokens && size.bytes >= state.size.bytes) return false;
+  const isHeavy = state.size.bytes > input.maxBytes || state.size.mediaItems > input.budgets.maxMediaItems;
+  if (size.tokens >= state.size.tokens && !(isHeavy && size.bytes < state.size.bytes)) return false;
   state.view = view;
   state.size = size;
   state.steps.push(step);

@@ -226,10 +226,14 @@ const scaleOf = ({ calibration, request, view, estimate }: Sent): number => {
 const fits: SessionProperty = {
   name: "a request fits by all that is known of it, or the turn ends with a typed error (E4, E6, ladder step 6)",
   check: (record) => [
-    ...eachSent((sent, { budgets, plan }) => {
+    ...eachSent((sent, { budgets, plan, sent: all }) => {
       const { request, estimate } = sent;
+      // What the provider stated when it refused the request before is newer than what was learned (section 8).
+      const previous = all[all.indexOf(sent) - 1];
+      const isStated = previous?.turn === sent.turn && previous.outcome === "overflow";
+      const learned = isStated ? Math.min(scaleOf(sent), previous.reading / previous.estimate) : scaleOf(sent);
       // A count of the provider's decides, where there is one (E5).
-      const scale = plan.canCount ? Math.min(scaleOf(sent), sent.reading / estimate) : scaleOf(sent);
+      const scale = plan.canCount ? Math.min(learned, sent.reading / estimate) : learned;
       const bytes = request.messages.reduce((sum, message) => sum + Buffer.byteLength(message.content), 0);
       return [
         ...(estimate * scale > budgets.hardLimitTokens + 1
