@@ -4,9 +4,9 @@
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { collectionFolder, sampleFolders } from "./replay/collect.ts";
-import { inWords, runStep, type Step, type StepResult } from "./steps.ts";
+import { inWords, PROJECT, runStep, type Step, type StepResult } from "./steps.ts";
 
 const CHECKS: readonly Step[] = [
   { name: "lint", command: ["src/local/lint.ts"] },
@@ -43,6 +43,17 @@ interface Counts {
 }
 
 interface VitestReport {
+  /** One for each file; its own message tells why it did not load. */
+  readonly testResults?: readonly {
+    readonly name: string;
+    readonly status: string;
+    readonly message?: string;
+    readonly assertionResults: readonly {
+      readonly fullName: string;
+      readonly status: string;
+      readonly failureMessages?: readonly string[] | null;
+    }[];
+  }[];
   readonly numPassedTests: number;
   readonly numFailedTests: number;
   readonly numPendingTests: number;
@@ -58,6 +69,25 @@ export const countTests = (report: VitestReport | undefined, exitCode: number): 
   const { numPassedTests: passed, numFailedTests, numPendingTests, numTodoTests } = report;
   const unexplained = (exitCode !== 0 || passed === 0) && numFailedTests === 0;
   return { passed, failed: unexplained ? 1 : numFailedTests, skipped: numPendingTests + numTodoTests };
+};
+
+/** Most failures that are told again at the end, and most characters of each. */
+const MAX_TOLD = 20;
+const MAX_TOLD_CHARS = 600;
+
+/** What failed, said again where the end of a long output shows it: a line or a few for each test, or file that did not load. */
+export const failuresInWords = (report: VitestReport | undefined, exitCode: number): readonly string[] => {
+  const told = (report?.testResults ?? []).flatMap(({ name, status, message, assertionResults }) => {
+    const file = relative(PROJECT, name);
+    const failed = assertionResults.filter((result) => result.status === "failed");
+    if (failed.length === 0) return status === "failed" ? [`${file}: ${message ?? "did not load"}`] : [];
+    return failed.map(({ fullName, failureMessages }) => `${file}: ${fullName}\n  ${failureMessages?.[0] ?? ""}`);
+  });
+  if (told.length === 0 && exitCode !== 0) {
+    return [`The test run ended with ${exitCode} without a failed test: an error outside of the tests, printed above.`];
+  }
+  const more = told.length > MAX_TOLD ? [`and ${told.length - MAX_TOLD} more`] : [];
+  return [...told.slice(0, MAX_TOLD).map((text) => text.slice(0, MAX_TOLD_CHARS)), ...more];
 };
 
 /** The closing line. */
@@ -90,7 +120,9 @@ const main = async (): Promise<void> => {
       console.log(`\n--- ${step.name}`);
       steps.push(await runStep(step, now));
     }
-    const counts = countTests(await readReport(report), tests.exitCode);
+    const read = await readReport(report);
+    const counts = countTests(read, tests.exitCode);
+    for (const failure of failuresInWords(read, tests.exitCode)) console.log(`\nfailed: ${failure}`);
     console.log(`\n${[tests, ...steps].map(inWords).join("\n")}`);
     console.log(closingLine(counts, steps));
     if (tests.exitCode !== 0 || counts.failed > 0 || steps.some(({ exitCode }) => exitCode !== 0)) process.exitCode = 1;

@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { delimiter, join } from "node:path";
 
-const PROJECT = join(import.meta.dirname, "../..");
+export const PROJECT = join(import.meta.dirname, "../..");
 const BIN = join(PROJECT, "node_modules/.bin");
 
 export interface Step {

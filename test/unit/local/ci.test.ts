@@ -1,5 +1,7 @@
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { closingLine, countTests, replaySteps } from "../../../src/local/ci.ts";
+import { closingLine, countTests, failuresInWords, replaySteps } from "../../../src/local/ci.ts";
+import { PROJECT } from "../../../src/local/steps.ts";
 
 const report = (numPassedTests: number, numFailedTests: number, numPendingTests = 0, numTodoTests = 0) => ({
   numPassedTests,
@@ -23,6 +25,39 @@ describe("the count of a CI run", () => {
     const steps = [{ exitCode: 0 }, { exitCode: 2 }, { exitCode: 0 }];
     expect(closingLine({ passed: 10, failed: 1, skipped: 0 }, steps)).toBe("12 passed, 2 failed");
     expect(closingLine({ passed: 10, failed: 0, skipped: 4 }, [])).toBe("10 passed, 0 failed, 4 skipped");
+  });
+});
+
+describe("the failures of a CI run are said again at its end:", () => {
+  const file = (name: string, status: string, failed: readonly string[], message = "") => ({
+    name: join(PROJECT, name),
+    status,
+    message,
+    assertionResults: [
+      { fullName: "fine", status: "passed" },
+      ...failed.map((fullName) => ({ fullName, status: "failed", failureMessages: [`expected ${fullName}`] })),
+    ],
+  });
+
+  test("a failed test by its file, its name and the reason", () => {
+    const given = { ...report(5, 1), testResults: [file("test/a.test.ts", "failed", ["adds up"])] };
+    expect(failuresInWords(given, 1)).toEqual(["test/a.test.ts: adds up\n  expected adds up"]);
+  });
+
+  test("a file that does not load, and an error outside of the tests", () => {
+    const broken = { ...report(5, 0), testResults: [file("test/b.test.ts", "failed", [], "no such module")] };
+    expect(failuresInWords(broken, 1)).toEqual(["test/b.test.ts: no such module"]);
+    expect(failuresInWords(report(5, 0), 1)).toEqual([expect.stringContaining("an error outside of the tests")]);
+    expect(failuresInWords(undefined, 1)).toHaveLength(1);
+  });
+
+  test("not more than can be read, and nothing where nothing failed", () => {
+    const names = Array.from({ length: 30 }, (_, index) => `test ${index} ${"x".repeat(1_000)}`);
+    const told = failuresInWords({ ...report(5, 30), testResults: [file("test/a.test.ts", "failed", names)] }, 1);
+    expect(told).toHaveLength(21);
+    expect(told.at(-1)).toBe("and 10 more");
+    expect(Math.max(...told.map((text) => text.length))).toBe(600);
+    expect(failuresInWords({ ...report(5, 0), testResults: [file("test/a.test.ts", "passed", [])] }, 0)).toEqual([]);
   });
 });
 
