@@ -11,6 +11,12 @@ export type MessageId = Branded<string, "MessageId">;
 export type InputId = Branded<string, "InputId">;
 export type CompactionId = Branded<string, "CompactionId">;
 export type UsageId = Branded<string, "UsageId">;
+export type TriggerId = Branded<string, "TriggerId">;
+/** Of something that a trigger received. */
+export type DeliveryId = Branded<string, "DeliveryId">;
+export type EndpointId = Branded<string, "EndpointId">;
+/** Of an event on its way to a receiver. */
+export type WebhookDeliveryId = Branded<string, "WebhookDeliveryId">;
 
 /** Position of a row in a session's log: 1 for the first. Rows are addressed by seq, never by array index (V4). */
 export type Seq = Branded<number, "Seq">;
@@ -26,6 +32,10 @@ interface IdTypes {
   inp: InputId;
   usg: UsageId;
   cmp: CompactionId;
+  trg: TriggerId;
+  dlv: DeliveryId;
+  whe: EndpointId;
+  whd: WebhookDeliveryId;
 }
 
 export type IdPrefix = keyof IdTypes;

@@ -84,6 +84,10 @@ export const sessions = pgTable(
     lastInputTokens: integer("last_input_tokens").notNull().default(0),
     compactions: integer("compactions").notNull().default(0),
     lastRunId: text("last_run_id"),
+    /** The session that this one was copied from, where it was forked; no reference: it may be erased. */
+    forkedFrom: text("forked_from"),
+    /** The last seq of the original that was copied. */
+    forkedAtSeq: bigint("forked_at_seq", { mode: "number" }),
     createdAt: createdAt(),
     updatedAt: time("updated_at").notNull().default(sql`hango_now()`),
   },
@@ -121,6 +125,13 @@ export const sessionHeads = pgTable("session_heads", {
   leaseHolder: text("lease_holder"),
   leaseEpoch: bigint("lease_epoch", { mode: "number" }).notNull().default(0),
   leaseExpiresAt: time("lease_expires_at"),
+  /** Renewals end a fixed time after this, whatever progress there is. */
+  leaseTakenAt: time("lease_taken_at"),
+  /** A hard cancel of the holder. Here and not in `runs`, so that a commit and a cancel meet in one row: exactly one wins (M2). */
+  cancelRequestedAt: time("cancel_requested_at"),
+  /** The run that waits for its caller's tool results: the session is busy without a lease until then. */
+  waitingRunId: text("waiting_run_id"),
+  waitingUntil: time("waiting_until"),
 });
 
 /** The log: append-only, the ground truth. A trigger (in the migrations) rejects UPDATE, and DELETE outside an erasure. */
@@ -227,6 +238,8 @@ export const inputs = pgTable(
       .references(() => sessions.id, { onDelete: "cascade" }),
     /** Order of arrival. */
     position: bigint("position", { mode: "number" }).generatedAlwaysAsIdentity(),
+    /** The queued run that it is the input of; null for input that joins whichever run holds the session. */
+    runId: text("run_id"),
     origin: text("origin").$type<"user" | "event">().notNull(),
     content: jsonText("content").notNull(),
     media: text("media").array().notNull().default([]),
@@ -234,7 +247,7 @@ export const inputs = pgTable(
     bytes: integer("bytes").notNull(),
     createdAt: createdAt(),
   },
-  (t) => [index("inputs_session").on(t.sessionId, t.position)],
+  (t) => [index("inputs_session").on(t.sessionId, t.position), index("inputs_run").on(t.runId)],
 );
 
 export const runs = pgTable(
@@ -248,8 +261,21 @@ export const runs = pgTable(
       .notNull()
       .references(() => sessions.id),
     keyId: text("key_id"),
-    status: text("status").$type<"running" | "completed" | "failed">().notNull(),
-    trigger: text("trigger").$type<"api" | "maintenance">().notNull(),
+    status: text("status")
+      .$type<"queued" | "running" | "requires_action" | "completed" | "failed" | "cancelled">()
+      .notNull(),
+    trigger: text("trigger").$type<"api" | "trigger" | "maintenance">().notNull(),
+    /** Queued runs of a session start in this order, those that interrupt first. */
+    position: bigint("position", { mode: "number" }).generatedAlwaysAsIdentity(),
+    /** Goes before what was queued earlier: its request interrupted the run before it. */
+    interrupts: boolean("interrupts").notNull().default(false),
+    /** What the request asked of this run alone: `max_steps` and the like. */
+    options: jsonb("options").$type<Record<string, unknown>>().notNull().default({}),
+    /** Told of the run's end by HTTP. */
+    callbackUrl: text("callback_url"),
+    /** The trigger and the delivery that made it. */
+    triggerId: text("trigger_id"),
+    deliveryId: text("delivery_id"),
     model: text("model").notNull(),
     idempotencyKey: text("idempotency_key"),
     /** SHA-256 of the request that the idempotency key stands for. */
@@ -270,16 +296,40 @@ export const runs = pgTable(
     /** Round trips to the database and time not spent waiting for the provider, as the Worker counted them. */
     dbRoundTrips: integer("db_round_trips"),
     overheadMs: integer("overhead_ms"),
+    /** Starts after a Worker died in the middle, the first start included; a hand-over is none. */
     attempts: integer("attempts").notNull().default(1),
+    /** Left at a step boundary for another Worker to go on. */
+    handedOver: boolean("handed_over").notNull().default(false),
+    /** Time that earlier parts of the run took of the turn's limit, in ms. */
+    spentMs: integer("spent_ms").notNull().default(0),
+    cancelRequestedAt: time("cancel_requested_at"),
     createdAt: createdAt(),
+    startedAt: time("started_at"),
     finishedAt: time("finished_at"),
   },
   (t) => [
     unique("runs_idempotency").on(t.tenantId, t.idempotencyKey),
     index("runs_session").on(t.sessionId, t.id),
     index("runs_tenant").on(t.tenantId, t.id),
-    index("runs_unfinished").on(t.sessionId).where(sql`status = 'running'`),
+    index("runs_unfinished").on(t.sessionId, t.position).where(sql`status in ('queued', 'running', 'requires_action')`),
+    index("runs_finished").on(t.finishedAt),
   ],
+);
+
+/** Results of an open batch that cannot be stored as a message yet: the batch stays whole until every call has one (M7). */
+export const toolAnswers = pgTable(
+  "tool_answers",
+  {
+    runId: text("run_id")
+      .notNull()
+      .references(() => runs.id, { onDelete: "cascade" }),
+    toolUseId: text("tool_use_id").notNull(),
+    /** JSON text of the `tool_result` block's content. */
+    content: jsonText("content").notNull(),
+    isError: boolean("is_error").notNull().default(false),
+    createdAt: createdAt(),
+  },
+  (t) => [primaryKey({ columns: [t.runId, t.toolUseId] })],
 );
 
 /** The durable events of a session's runs, numbered per session, for attaching to a stream. */
@@ -325,6 +375,128 @@ export const usageRecords = pgTable(
     index("usage_tenant_time").on(t.tenantId, t.createdAt),
     index("usage_session").on(t.sessionId),
     index("usage_model_time").on(t.model, t.createdAt),
+  ],
+);
+
+/** Inbound triggers: what makes turns from outside (api.md). */
+export const triggers = pgTable(
+  "triggers",
+  {
+    id: text("id").primaryKey(),
+    tenantId: text("tenant_id")
+      .notNull()
+      .references(() => tenants.id),
+    name: text("name").notNull().default(""),
+    type: text("type").$type<"webhook" | "cron">().notNull(),
+    enabled: boolean("enabled").notNull().default(true),
+    /** Everything but secrets: session settings, verification, templates, filters, answers, schedule; checked by the API's schema. */
+    config: jsonb("config").$type<Record<string, unknown>>().notNull(),
+    /** `[{id, secret, expires_at}]`, newest first: an older one is accepted until it expires. */
+    secrets: jsonb("secrets").$type<readonly Record<string, unknown>[]>().notNull().default([]),
+    /** When a `cron` trigger is due next. */
+    nextAt: time("next_at"),
+    createdAt: createdAt(),
+    updatedAt: time("updated_at").notNull().default(sql`hango_now()`),
+  },
+  (t) => [
+    index("triggers_tenant").on(t.tenantId, t.id),
+    index("triggers_due").on(t.nextAt).where(sql`type = 'cron' and enabled`),
+  ],
+);
+
+/** What a trigger received, stored before it is answered. */
+export const deliveries = pgTable(
+  "deliveries",
+  {
+    id: text("id").primaryKey(),
+    tenantId: text("tenant_id").notNull(),
+    triggerId: text("trigger_id")
+      .notNull()
+      .references(() => triggers.id, { onDelete: "cascade" }),
+    /** The sender's id of the event: a second delivery of it makes no second run. */
+    eventId: text("event_id"),
+    status: text("status")
+      .$type<"refused" | "ignored" | "duplicate" | "waiting" | "accepted" | "failed" | "completed">()
+      .notNull(),
+    /** Why it was refused, ignored or failed: a code of a closed list. */
+    reason: text("reason"),
+    /** Headers that say what it is, secrets and signatures left out. */
+    headers: jsonb("headers").$type<Record<string, string>>().notNull().default({}),
+    /** The body as received; null where it was refused unread, or was redacted by retention. */
+    payload: text("payload"),
+    /** The caller key of the session that it goes to. */
+    sessionKey: text("session_key"),
+    sessionId: text("session_id"),
+    runId: text("run_id"),
+    /** Not before this: the end of the debounce window, or of a retry's wait. */
+    dueAt: time("due_at"),
+    attempts: integer("attempts").notNull().default(0),
+    /** How the guaranteed reply went: pending, delivered, failed; null where none is wanted. */
+    replyStatus: text("reply_status"),
+    replyAttempts: integer("reply_attempts").notNull().default(0),
+    createdAt: createdAt(),
+    updatedAt: time("updated_at").notNull().default(sql`hango_now()`),
+  },
+  (t) => [
+    uniqueIndex("deliveries_event")
+      .on(t.triggerId, t.eventId)
+      .where(sql`status <> 'refused' and status <> 'duplicate'`),
+    index("deliveries_trigger").on(t.triggerId, t.id),
+    index("deliveries_due").on(t.dueAt).where(sql`status = 'waiting'`),
+    index("deliveries_run").on(t.runId),
+    index("deliveries_session").on(t.sessionId),
+  ],
+);
+
+/** Outbound subscriptions: who is told of what happens in a tenant's sessions. */
+export const webhookEndpoints = pgTable(
+  "webhook_endpoints",
+  {
+    id: text("id").primaryKey(),
+    tenantId: text("tenant_id")
+      .notNull()
+      .references(() => tenants.id),
+    url: text("url").notNull(),
+    description: text("description").notNull().default(""),
+    enabled: boolean("enabled").notNull().default(true),
+    /** Event types; empty for all. */
+    events: text("events").array().notNull().default([]),
+    secrets: jsonb("secrets").$type<readonly Record<string, unknown>[]>().notNull().default([]),
+    createdAt: createdAt(),
+    updatedAt: time("updated_at").notNull().default(sql`hango_now()`),
+  },
+  (t) => [index("webhook_endpoints_tenant").on(t.tenantId, t.id)],
+);
+
+/** One row per event and receiver, written in the transaction that the event is part of (an outbox), sent through the queue. */
+export const webhookDeliveries = pgTable(
+  "webhook_deliveries",
+  {
+    id: text("id").primaryKey(),
+    tenantId: text("tenant_id").notNull(),
+    /** Null for the `callback_url` of a run. */
+    endpointId: text("endpoint_id").references(() => webhookEndpoints.id, { onDelete: "cascade" }),
+    sessionId: text("session_id").notNull(),
+    runId: text("run_id"),
+    url: text("url").notNull(),
+    eventType: text("event_type").notNull(),
+    /** The body, signed and sent byte for byte at every attempt. */
+    payload: text("payload").notNull(),
+    status: text("status").$type<"pending" | "delivered" | "failed">().notNull().default("pending"),
+    attempts: integer("attempts").notNull().default(0),
+    /** When the next attempt is due; by the database's clock. */
+    nextAt: time("next_at").default(sql`hango_now()`),
+    /** Status of the newest answer, and why there was none. */
+    responseStatus: integer("response_status"),
+    error: text("error"),
+    createdAt: createdAt(),
+    deliveredAt: time("delivered_at"),
+  },
+  (t) => [
+    index("webhook_deliveries_due").on(t.nextAt).where(sql`status = 'pending'`),
+    index("webhook_deliveries_endpoint").on(t.endpointId, t.id),
+    index("webhook_deliveries_tenant").on(t.tenantId, t.id),
+    index("webhook_deliveries_session").on(t.sessionId),
   ],
 );
 

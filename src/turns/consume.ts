@@ -2,51 +2,75 @@
 import { compactBacklog } from "./backlog.ts";
 import type { Deps } from "./deps.ts";
 import { eraseObjects } from "./erase.ts";
-import type { QueueMessage } from "./queue.ts";
+import type { QueueHandlers, QueueMessage } from "./queue.ts";
 
 /** The queue of messages that failed too often; nothing is retried from there (`wrangler.toml`). */
 const DEAD_LETTERS = "hango-dead";
 
-/** Wait before a failed message is delivered again, in s; the platform counts the attempts. */
+/** Wait before a failed message is delivered again the first time, in s; the platform counts the attempts. */
 const RETRY_DELAY_SECONDS = 30;
 
-const handle = async (deps: Deps, message: QueueMessage): Promise<void> => {
-  switch (message.type) {
-    case "erase_objects":
-      return eraseObjects(deps, message);
-    case "compact_backlog":
-      return compactBacklog(deps, message);
-    default:
-      return message satisfies never;
-  }
-};
+/** Longest wait, in s; the platform takes up to 12 hours, and a person waits for this. */
+const MAX_RETRY_DELAY_SECONDS = 600;
 
-const TYPES: readonly unknown[] = ["erase_objects", "compact_backlog"] satisfies readonly QueueMessage["type"][];
+/** The messages of this room. */
+export const turnMessages = {
+  erase_objects: eraseObjects,
+  compact_backlog: compactBacklog,
+} satisfies Partial<QueueHandlers<Deps>>;
 
-const isKnown = (body: unknown): body is QueueMessage =>
+type Handlers = Partial<QueueHandlers<Deps>>;
+
+const isOf = (handlers: Handlers, body: unknown): body is QueueMessage =>
   typeof body === "object" &&
   body !== null &&
   Reflect.get(body, "v") === 1 &&
-  TYPES.includes(Reflect.get(body, "type"));
+  Object.hasOwn(handlers, String(Reflect.get(body, "type")));
+
+/** Hands a message to the handler of its type. */
+const handle = (handlers: Handlers, deps: Deps, message: QueueMessage): Promise<void> => {
+  // A message's type picks the handler that takes just that message, which the compiler cannot follow through the map.
+  const handler = handlers[message.type] as ((deps: Deps, message: QueueMessage) => Promise<void>) | undefined;
+  return handler === undefined ? Promise.resolve() : handler(deps, message);
+};
+
+/** Each wait is twice the one before. @param attempts deliveries so far, at least 1 */
+const retryDelaySeconds = (attempts: number): number =>
+  Math.min(RETRY_DELAY_SECONDS * 2 ** (attempts - 1), MAX_RETRY_DELAY_SECONDS);
+
+export interface ConsumeOptions {
+  readonly handlers: Handlers;
+  /** What becomes of a message that failed too often: what it stands for is put into a state that shows it. */
+  readonly givenUp: Handlers;
+}
 
 /**
  * Works through a batch. A message of another version is acknowledged and logged: a newer Worker sent it, and giving it back would only
- * use up its attempts. A dead letter is logged; what it stands for is still recorded in the store, from where the sweeper sends it again.
+ * use up its attempts. A dead letter is logged, and what it stands for is put into a state that shows it, or is still recorded in the store, from
+ * where the sweeper sends it again.
  */
-export const consume = async (deps: Deps, batch: MessageBatch<unknown>): Promise<void> => {
+export const consume = async (
+  deps: Deps,
+  batch: MessageBatch<unknown>,
+  { handlers, givenUp }: ConsumeOptions,
+): Promise<void> => {
+  const dead = batch.queue === DEAD_LETTERS;
+  const responsible = dead ? givenUp : handlers;
   for (const message of batch.messages) {
     const { body } = message;
-    if (batch.queue === DEAD_LETTERS || !isKnown(body)) {
+    if (dead || !isOf(handlers, body)) {
       deps.log.error("a queue message was given up", {
         queue: batch.queue,
         message_id: message.id,
         attempts: message.attempts,
       });
+    }
+    if (!isOf(responsible, body)) {
       message.ack();
       continue;
     }
     try {
-      await handle(deps, body);
+      await handle(responsible, deps, body);
       message.ack();
     } catch (error) {
       deps.log.error("a queue message failed", {
@@ -55,7 +79,7 @@ export const consume = async (deps: Deps, batch: MessageBatch<unknown>): Promise
         attempts: message.attempts,
         error: error instanceof Error ? error.name : typeof error,
       });
-      message.retry({ delaySeconds: RETRY_DELAY_SECONDS });
+      message.retry({ delaySeconds: retryDelaySeconds(message.attempts) });
     }
   }
 };

@@ -1,5 +1,5 @@
 /** What travels through the queue: ids only, and a version, never content (128 KB a message; at least once, in no order). */
-import type { SessionId, TenantId } from "../protocol/ids.ts";
+import type { DeliveryId, RunId, SessionId, TenantId, WebhookDeliveryId } from "../protocol/ids.ts";
 
 export interface EraseObjects {
   readonly v: 1;
@@ -16,4 +16,60 @@ export interface CompactBacklog {
   readonly sessionId: SessionId;
 }
 
-export type QueueMessage = EraseObjects | CompactBacklog;
+/** A run is to be started or continued. */
+export interface RunTurn {
+  readonly v: 1;
+  readonly type: "run_turn";
+  readonly tenantId: TenantId;
+  readonly sessionId: SessionId;
+  readonly runId: RunId;
+}
+
+/** Something that a trigger received is to be made into a turn. */
+export interface TriggerDelivery {
+  readonly v: 1;
+  readonly type: "trigger_delivery";
+  readonly tenantId: TenantId;
+  readonly deliveryId: DeliveryId;
+}
+
+/** The sender of what a trigger received is to get its reply. */
+export interface TriggerReply {
+  readonly v: 1;
+  readonly type: "trigger_reply";
+  readonly tenantId: TenantId;
+  readonly deliveryId: DeliveryId;
+}
+
+/** An event is to be sent to a receiver. */
+export interface WebhookDelivery {
+  readonly v: 1;
+  readonly type: "webhook_delivery";
+  readonly tenantId: TenantId;
+  readonly deliveryId: WebhookDeliveryId;
+}
+
+/** The files of a forked session are to be copied to it. */
+export interface CopyFiles {
+  readonly v: 1;
+  readonly type: "copy_files";
+  readonly tenantId: TenantId;
+  readonly sessionId: SessionId;
+}
+
+export type QueueMessage =
+  | EraseObjects
+  | CompactBacklog
+  | RunTurn
+  | TriggerDelivery
+  | TriggerReply
+  | WebhookDelivery
+  | CopyFiles;
+
+/**
+ * What does the work of each type of message. A room adds its own; the door puts them together.
+ * A handler that throws has its message delivered again, later each time.
+ */
+export type QueueHandlers<Deps> = {
+  readonly [T in QueueMessage["type"]]: (deps: Deps, message: Extract<QueueMessage, { type: T }>) => Promise<void>;
+};

@@ -10,7 +10,7 @@ const PROJECT = join(import.meta.dirname, "../../..");
 
 /** Who may import whom. `protocol` and `telemetry` are open to all. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
-  api: ["turns", "store"],
+  api: ["turns", "webhooks", "store"],
   turns: ["agent", "store", "context", "models", "files"],
   agent: ["context", "models", "files"],
   webhooks: ["turns", "store"],
@@ -23,7 +23,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   local: ["api", "turns", "agent", "webhooks", "context", "models", "files", "store"],
 };
 const OPEN = ["protocol", "telemetry"];
-const DOOR = ["api", "turns", "store", ...OPEN];
+const DOOR = ["api", "turns", "webhooks", "store", ...OPEN];
 const rooms = Object.keys(ARROWS);
 
 interface Diagnostic {
