@@ -82,6 +82,7 @@ ALTER TABLE "runs" ADD COLUMN "handed_over" boolean DEFAULT false NOT NULL;--> s
 ALTER TABLE "runs" ADD COLUMN "spent_ms" integer DEFAULT 0 NOT NULL;--> statement-breakpoint
 ALTER TABLE "runs" ADD COLUMN "cancel_requested_at" timestamp with time zone;--> statement-breakpoint
 ALTER TABLE "runs" ADD COLUMN "started_at" timestamp with time zone;--> statement-breakpoint
+ALTER TABLE "session_heads" ADD COLUMN "lease_token" text;--> statement-breakpoint
 ALTER TABLE "session_heads" ADD COLUMN "lease_taken_at" timestamp with time zone;--> statement-breakpoint
 ALTER TABLE "session_heads" ADD COLUMN "cancel_requested_at" timestamp with time zone;--> statement-breakpoint
 ALTER TABLE "session_heads" ADD COLUMN "waiting_run_id" text;--> statement-breakpoint

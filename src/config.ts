@@ -141,6 +141,23 @@ export const variables = {
     },
     wholeNumber(100, 720_000),
   ),
+  HANGO_DETACH_GRACE_MS: variable.defaulted(
+    {
+      description:
+        "How long a turn goes on in its own request once nobody waits for it there, in ms; then the queue goes on with it. Ends well inside the 30 s that the platform leaves it.",
+      ...wholeNumber.words(0, 18_000),
+      default: "15000",
+    },
+    wholeNumber(0, 18_000),
+  ),
+  HANGO_CALLER_WAIT_SECONDS: variable.defaulted(
+    {
+      description: "How long a run waits for the results of tools that its caller runs, in s; then it fails.",
+      ...wholeNumber.words(1, 604_800),
+      default: "86400",
+    },
+    wholeNumber(1, 604_800),
+  ),
   HANGO_PROVIDER_MAX_RETRIES: variable.defaulted(
     {
       description: "How often a model call that failed before its stream began is tried again, within the turn's time.",
@@ -336,6 +353,8 @@ export const parseConfig = (env: unknown) => {
     maxSteps: v.HANGO_MAX_STEPS,
     toolTimeoutMs: v.HANGO_TOOL_TIMEOUT_MS,
     turnTimeoutMs: v.HANGO_TURN_TIMEOUT_MS,
+    detachGraceMs: v.HANGO_DETACH_GRACE_MS,
+    callerWaitSeconds: v.HANGO_CALLER_WAIT_SECONDS,
     requestMaxBytes: v.HANGO_REQUEST_MAX_BYTES,
     allowPrivateUrls: v.HANGO_ALLOW_PRIVATE_URLS,
     captureContent: v.HANGO_CAPTURE_CONTENT,

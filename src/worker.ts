@@ -4,7 +4,7 @@ import { type Config, ConfigError, parseConfig } from "./config.ts";
 import { consoleSink, createLog } from "./telemetry/log.ts";
 import { activeTraceIds } from "./telemetry/otel.ts";
 import { instrumentWorker } from "./telemetry/worker.ts";
-import { consume, turnMessages } from "./turns/consume.ts";
+import { consume, givenUpTurnMessages, turnMessages } from "./turns/consume.ts";
 import type { Deps } from "./turns/deps.ts";
 import { maintain } from "./turns/maintenance.ts";
 import { makeDeps } from "./turns/make-deps.ts";
@@ -38,7 +38,8 @@ const app = createApp({ makeDeps: ({ env, waitUntil }) => depsOf(Object(env), { 
 export default instrumentWorker<object, QueueMessage>(
   {
     fetch: async (request, env, context) => app.fetch(request, env, context),
-    queue: (batch, env, context) => consume(depsOf(env, context), batch, { handlers: turnMessages, givenUp: {} }),
+    queue: (batch, env, context) =>
+      consume(depsOf(env, context), batch, { handlers: turnMessages, givenUp: givenUpTurnMessages }),
     scheduled: (_controller, env, context) => maintain(depsOf(env, context)),
   },
   (env) => configOf(env).telemetry,

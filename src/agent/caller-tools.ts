@@ -1,4 +1,4 @@
-/** The session's own tools: HTTP endpoints of the caller, and tools that the provider runs. */
+/** The session's own tools: HTTP endpoints of the caller, tools that the caller runs itself, and tools that the provider runs. */
 import { z } from "zod";
 import type { Middleware, RunContext } from "../protocol/middleware.ts";
 import { checkOutboundUrl } from "../protocol/outbound-url.ts";
@@ -16,6 +16,14 @@ const httpTool = z.object({
   headers: z.record(z.string(), z.string()).optional(),
   timeout_ms: z.number().optional(),
   idempotent: z.boolean().optional(),
+});
+
+/** A tool that the caller runs; without a type, as the Messages API has it. */
+const customTool = z.object({
+  type: z.literal("custom").optional(),
+  name: z.string(),
+  description: z.string().optional(),
+  input_schema: z.record(z.string(), z.unknown()),
 });
 
 type HttpTool = z.infer<typeof httpTool>;
@@ -111,13 +119,26 @@ const callerTool = (tool: HttpTool, options: CallerToolsOptions, run: RunContext
   },
 });
 
+const waitedFor = (tool: z.infer<typeof customTool>): Tool => ({
+  name: tool.name,
+  description: tool.description ?? "",
+  inputSchema: tool.input_schema,
+  idempotent: false,
+  parallel: true,
+  offload: true,
+  byCaller: true,
+  call: async () => toolError(`The tool ${JSON.stringify(tool.name)} is run by the caller.`),
+});
+
 /** Offers the session's own tools. */
 export const callerToolsMiddleware = (options: CallerToolsOptions): Middleware => ({
   name: "CallerTools",
   assemble: (draft, run) => {
     for (const given of options.tools) {
       const http = httpTool.safeParse(given);
+      const custom = customTool.safeParse(given);
       if (http.success) draft.tools.push(callerTool(http.data, options, run));
+      else if (custom.success) draft.tools.push(waitedFor(custom.data));
       else draft.providerTools.push({ kind: "provider", name: String(given.name), definition: given });
     }
   },

@@ -3,56 +3,21 @@
  * failure of a tool becomes a result, and a failure of the model passes out typed.
  */
 import { ModelError } from "../models/errors.ts";
-import type { Provider } from "../models/provider.ts";
-import type { LogRow, ModelRequest, ModelResponse, ThinkingSetting, ViewMessage } from "../protocol/messages.ts";
-import type { Middleware, ModelCall, RequestDraft, RunContext } from "../protocol/middleware.ts";
+import type { LogRow, ModelRequest, ModelResponse, ViewMessage } from "../protocol/messages.ts";
+import type { ModelCall, RequestDraft } from "../protocol/middleware.ts";
 import type { Tool } from "../protocol/tool.ts";
 import { chatAttributes, genai, hango } from "../telemetry/genai.ts";
+import { type Batch, completeBatch } from "./batch.ts";
 import { overflowOf } from "./overflow.ts";
-import type { Journal } from "./ports.ts";
-import { wrapModel, wrapTool } from "./stack.ts";
-import { runToolBatch } from "./tool-batch.ts";
+import { wrapModel } from "./stack.ts";
+import type { Turn } from "./turn.ts";
 
-export interface AgentSettings {
-  /** The session's own system prompt; null for none. */
-  readonly system: string | null;
-  /** Most tokens of one answer. */
-  readonly maxTokens: number;
-  /** Most model calls of one turn. */
-  readonly maxSteps: number;
-  readonly thinking: ThinkingSetting | undefined;
-  readonly toolTimeoutMs: number;
-  /** Most bytes of a request's messages: they all stand in memory at once (V10). */
-  readonly maxRequestBytes: number;
-  /** The turn's deadline, ms since the epoch. */
-  readonly deadlineMs: number;
-}
-
-/** What the loop works on; `rows` grows as the log does. */
-export interface Turn {
-  readonly run: RunContext;
-  readonly rows: LogRow[];
-  readonly stack: readonly Middleware[];
-  readonly provider: Provider;
-  readonly journal: Journal;
-  readonly settings: AgentSettings;
-  readonly now: () => number;
-  readonly onToolFault: (tool: string, error: unknown) => void;
-  /** Called around the time spent waiting for the provider, in ms. */
-  readonly onProviderTime: (durationMs: number) => void;
-  /** What the model is shown of the log. */
-  readonly view: TurnView;
-  /** Whether the stack holds the compaction that a too long prompt is answered with. */
-  readonly compacts: boolean;
-}
-
-/** The view, as the loop needs it; wired in `turns/`. */
-export interface TurnView {
-  messages(): readonly ViewMessage[];
-  /** Leaves all thinking out that is in the log by now, from here on, and records it (V5). */
-  dropThinking(): Promise<void>;
-  /** False where nothing but background would be sent (R1). */
-  drivesCall(): boolean;
+/** Where a run goes on that was begun before. */
+export interface Resumption {
+  /** Model calls that were made before. */
+  readonly steps: number;
+  /** A batch whose results are not in the log; null for none. */
+  readonly batch: Pick<Batch, "calls" | "answers"> | null;
 }
 
 interface Assembled {
@@ -66,18 +31,25 @@ const checkBytes = (rows: readonly LogRow[], limitBytes: number): void => {
   if (sizeBytes > limitBytes) throw new ModelError({ kind: "too_large", sizeBytes, limitBytes });
 };
 
+/** What the stack makes of these messages. */
+const assembleDraft = async (turn: Turn, messages: readonly ViewMessage[]): Promise<RequestDraft> => {
+  const { system } = turn.settings;
+  const draft: RequestDraft = {
+    system: system === null ? [] : [{ text: system }],
+    tools: [],
+    providerTools: [],
+    messages,
+  };
+  for (const middleware of turn.stack) await middleware.assemble?.(draft, turn.run);
+  return draft;
+};
+
 /** The request of the next model call, as the stack makes it. */
 export const assembleRequest = async (turn: Turn): Promise<Assembled> => {
   const { settings, run } = turn;
   // Compaction has the bytes of the request as one of its budgets (E6), and shows less than there is.
   if (!turn.compacts) checkBytes(turn.rows, settings.maxRequestBytes);
-  const draft: RequestDraft = {
-    system: settings.system === null ? [] : [{ text: settings.system }],
-    tools: [],
-    providerTools: [],
-    messages: turn.view.messages(),
-  };
-  for (const middleware of turn.stack) await middleware.assemble?.(draft, run);
+  const draft = await assembleDraft(turn, turn.view.messages());
   return {
     tools: draft.tools,
     request: {
@@ -118,7 +90,7 @@ const callProvider =
         turn.journal.answering();
         try {
           const response = await turn.provider.generate(request, {
-            signal: turn.run.signal,
+            signal: AbortSignal.any([turn.run.signal, turn.leave]),
             deadlineMs: turn.settings.deadlineMs,
             ...(turn.run.user === null ? {} : { user: turn.run.user }),
             onDelta: (delta) => {
@@ -159,6 +131,7 @@ const nextAnswer = async (turn: Turn): Promise<Answer> => {
       return { tools, response: await wrapModel(turn.stack, callProvider(turn), turn.run)(request) };
     } catch (error) {
       turn.journal.abandon();
+      turn.leave.throwIfAborted();
       if (refusesThinking(error) && !thinkingDropped) {
         thinkingDropped = true;
         await turn.view.dropThinking();
@@ -174,49 +147,30 @@ const nextAnswer = async (turn: Turn): Promise<Answer> => {
   }
 };
 
-const runTools = async (turn: Turn, response: ModelResponse, tools: readonly Tool[]) =>
-  runToolBatch(response.calls, {
-    tools,
-    timeoutMs: turn.settings.toolTimeoutMs,
-    signal: turn.run.signal,
-    now: turn.now,
-    onFault: (call, error) => turn.onToolFault(call.name, error),
-    onAnswered: () => turn.journal.heartbeat(),
-    wrap: (exec) => {
-      const wrapped = wrapTool(turn.stack, exec, turn.run);
-      return (call, context) =>
-        turn.run.tracer.span(
-          `${genai.operation.executeTool} ${call.name}`,
-          {
-            kind: "internal",
-            parent: turn.run.span,
-            attributes: { [genai.toolName]: call.name, [genai.toolCallId]: call.id },
-          },
-          async (span) => {
-            const result = await wrapped(call, context);
-            if (result.isError === true) span.fail("tool_error");
-            return result;
-          },
-        );
-    },
-  });
-
 /** What to store of a last answer: nothing when it is empty, and nothing of a refusal, which would be refused again for its own words. */
 const worthStoring = (response: ModelResponse): boolean =>
   response.content !== "[]" && response.stopReason !== "refusal";
 
 /**
  * Runs a turn to its end: calls the model, runs the tools it asks for, and again, until it has said its last word, the step limit is
- * reached, or something fails.
- * @returns how many model calls were made
- * @throws ModelError, LeaseLost, StoreUnavailable, or the reason of `run.signal`
+ * reached, the caller has to answer, or something fails.
+ * @returns how many model calls the turn has made
+ * @throws ModelError, LeaseLost, StoreUnavailable, or the reason of `run.signal` or `leave`
  */
-export const runLoop = async (turn: Turn): Promise<number> => {
+export const runLoop = async (turn: Turn, from: Resumption): Promise<number> => {
   for (const middleware of turn.stack) await middleware.beforeTurn?.(turn.run);
-  let steps = 0;
+  let { steps } = from;
   let lastText = "";
+  if (from.batch !== null) {
+    const { tools } = await assembleDraft(turn, []);
+    const rows = await completeBatch(turn, { ...from.batch, tools, mayHaveRun: true });
+    if (rows === null) return steps;
+    turn.rows.push(...rows);
+    turn.rows.sort((a, b) => a.seq - b.seq);
+  }
   for (let ended = false; !ended; ) {
     turn.run.signal.throwIfAborted();
+    turn.leave.throwIfAborted();
     if (!turn.view.drivesCall()) {
       const end = { stopReason: "nothing_to_answer", answer: null, counted: null, outputText: lastText } as const;
       ended = (await turn.journal.finish(end)).finished;
@@ -236,7 +190,9 @@ export const runLoop = async (turn: Turn): Promise<number> => {
     lastText = response.text;
     if (response.calls.length > 0) {
       turn.rows.push(await turn.journal.assistant(response));
-      turn.rows.push(...(await turn.journal.results(await runTools(turn, response, tools))));
+      const rows = await completeBatch(turn, { calls: response.calls, tools, answers: new Map(), mayHaveRun: false });
+      if (rows === null) return steps;
+      turn.rows.push(...rows);
     } else if (response.stopReason === "pause_turn" && response.content !== "[]") {
       turn.rows.push(await turn.journal.assistant(response));
     } else {

@@ -38,6 +38,13 @@ export interface Journal {
   heartbeat(): void;
   /** Stores an answer that the turn goes on after, before any of its tools runs. */
   assistant(answer: ModelResponse): Promise<LogRow>;
+  /** Notes that a call of the newest answer has its result: kept, should the batch be stopped. Never waits. */
+  answered(answer: AnsweredCall): void;
+  /**
+   * Stops the run until the caller has sent the results of these calls, which are its own tools'; what was answered meanwhile is kept. The batch
+   * stays whole: nothing gets between its calls and their results.
+   */
+  wait(answers: readonly AnsweredCall[], missing: readonly ToolCall[]): Promise<void>;
   /** Stores the results of the newest answer's calls. @returns all rows that are new in the log: the results, then input that had waited */
   results(answers: readonly AnsweredCall[]): Promise<readonly LogRow[]>;
   /** Ends the turn, unless input was waiting: then that is in the log now, is returned with the answer's row, and the turn goes on. */

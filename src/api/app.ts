@@ -13,6 +13,7 @@ import { registerKeys } from "./keys.ts";
 import { registerMessages } from "./messages.ts";
 import { rateLimit, requestId, securityHeaders } from "./middleware.ts";
 import { allowedMethods, registerDescription } from "./openapi.ts";
+import { registerRunControl } from "./run-control.ts";
 import { registerRuns } from "./runs.ts";
 import { registerSessions } from "./sessions.ts";
 import { registerTenants } from "./tenants.ts";
@@ -35,6 +36,7 @@ const registrations: readonly ((app: App) => void)[] = [
   registerSessions,
   registerTurns,
   registerRuns,
+  registerRunControl,
   registerMessages,
   registerContextRoutes,
   registerFiles,

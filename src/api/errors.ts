@@ -71,6 +71,12 @@ export const errorKinds = {
     retryable: true,
     description: "A run holds the session. `run_id` names it, `Retry-After` says when to come back.",
   },
+  run_not_waiting: {
+    status: 409,
+    type: "conflict_error",
+    retryable: false,
+    description: "Tool results were sent to a run that waits for none, or no longer. `run_id` names it.",
+  },
   idempotency_mismatch: {
     status: 409,
     type: "conflict_error",
@@ -172,6 +178,12 @@ export const errorKinds = {
     type: "timeout_error",
     retryable: true,
     description: "The time allowed for a turn, or for the model provider's answer, is over.",
+  },
+  tool_results_overdue: {
+    status: 504,
+    type: "timeout_error",
+    retryable: false,
+    description: "The run waited for the results of tools that its caller runs until the deadline, and failed.",
   },
 } as const satisfies Readonly<Record<string, ErrorKind>>;
 

@@ -4,14 +4,26 @@ import type { RunRecord } from "../store/runs.ts";
 import { usageJson } from "../turns/usage-json.ts";
 import { ApiError, type ErrorCode, errorKinds } from "./errors.ts";
 
+/** The `{id}` of a run in a path. */
+export const runParam = z.object({
+  id: z
+    .string()
+    .min(1)
+    .max(100)
+    .openapi({ param: { name: "id", in: "path" } }),
+});
+
+export const runStatus = z.enum(["queued", "running", "requires_action", "completed", "failed", "cancelled"]);
+
 export const runSchema = z
   .object({
     id: z.string(),
     type: z.literal("run"),
     session_id: z.string(),
-    status: z.enum(["running", "completed", "failed"]),
-    trigger: z.enum(["api", "maintenance"]).openapi({
-      description: "What started it: a request for a turn, or work on the session between turns.",
+    status: runStatus,
+    trigger: z.enum(["api", "trigger", "maintenance"]).openapi({
+      description:
+        "What started it: a request for a turn, something that a trigger received, or work on the session between turns.",
     }),
     model: z.string(),
     input_seq: z.number().nullable().openapi({ description: "Position of the input in the log." }),
@@ -42,7 +54,10 @@ export const runSchema = z
       description:
         "Time from the request's arrival to its last write that was not spent waiting for the provider; tools included.",
     }),
+    attempts: z.number().openapi({ description: "Starts: more than one where a Worker died in the middle." }),
+    cancel_requested_at: z.string().nullable(),
     created_at: z.string(),
+    started_at: z.string().nullable().openapi({ description: "Null while it is queued." }),
     finished_at: z.string().nullable(),
   })
   .openapi("Run");
@@ -66,7 +81,10 @@ export const runJson = (run: RunRecord): RunJson => ({
   error: run.error,
   db_round_trips: run.dbRoundTrips,
   overhead_ms: run.overheadMs,
+  attempts: run.attempts,
+  cancel_requested_at: run.cancelRequestedAt,
   created_at: run.createdAt,
+  started_at: run.startedAt,
   finished_at: run.finishedAt,
 });
 

@@ -9,17 +9,9 @@ import type { App, Ctx } from "./env.ts";
 import { invalid, notFound } from "./errors.ts";
 import { cursors, type ListQuery, listOf, listPage, listQuery, readPage } from "./lists.ts";
 import { json, operation } from "./operation.ts";
-import { runJson, runSchema } from "./run-json.ts";
+import { runJson, runParam, runSchema, runStatus } from "./run-json.ts";
 import { sessionParam, sessionRefOf } from "./session-ref.ts";
 import { attach } from "./turns.ts";
-
-const runParam = z.object({
-  id: z
-    .string()
-    .min(1)
-    .max(100)
-    .openapi({ param: { name: "id", in: "path" } }),
-});
 
 const eventsHeaders = z.object({
   "last-event-id": z
@@ -59,7 +51,7 @@ const list = async (c: Ctx, name: string, query: ListQuery, filter: RunFilter): 
 };
 
 export const registerRuns = (app: App): void => {
-  const status = z.enum(["running", "completed", "failed"]).optional();
+  const status = runStatus.optional();
 
   operation(
     app,

@@ -75,6 +75,8 @@ export const changeSessionSchema = z
 
 export type ChangeSession = z.infer<typeof changeSessionSchema>;
 
+export const sessionStatus = z.enum(["idle", "queued", "running", "requires_action"]);
+
 export const sessionSchema = z
   .object({
     id: z.string(),
@@ -90,7 +92,7 @@ export const sessionSchema = z
     thinking: thinking.nullable(),
     context: contextSettings.nullable(),
     metadata: z.record(z.string(), z.string()),
-    status: z.enum(["idle", "running"]),
+    status: sessionStatus,
     usage: z.object({
       turns: z.int(),
       input_tokens: z.int(),
@@ -121,7 +123,7 @@ export const showSession = (session: SessionRecord) => ({
   thinking: session.settings.thinking ?? null,
   context: session.settings.context ?? null,
   metadata: session.metadata,
-  status: session.running ? "running" : "idle",
+  status: session.status,
   usage: {
     turns: session.turns,
     input_tokens: session.inputTokens,

@@ -1,4 +1,4 @@
-/** The tools that a session is given: HTTP endpoints of the caller, and tools that the provider runs. */
+/** The tools that a session is given: HTTP endpoints of the caller, tools that the caller runs itself, and tools that the provider runs. */
 import { z } from "@hono/zod-openapi";
 import { checkOutboundUrl } from "../protocol/outbound-url.ts";
 import { invalid } from "./errors.ts";
@@ -41,6 +41,11 @@ const headers = z
   )
   .refine((given) => Object.keys(given).length <= MAX_HEADERS, `at most ${MAX_HEADERS} headers`);
 
+const inputSchema = z
+  .looseObject({ type: z.literal("object", 'expected "object"') })
+  .refine((schema) => !holdsNul(schema), "must not contain NUL characters")
+  .openapi({ description: "JSON Schema of the tool's input.", example: { type: "object", properties: {} } });
+
 const httpTool = z
   .strictObject({
     type: z.literal("http"),
@@ -48,10 +53,7 @@ const httpTool = z
     description: boundedText(20_000, 1).openapi({
       description: "Tells the model what the tool does and when to use it.",
     }),
-    input_schema: z
-      .looseObject({ type: z.literal("object", 'expected "object"') })
-      .refine((schema) => !holdsNul(schema), "must not contain NUL characters")
-      .openapi({ description: "JSON Schema of the tool's input.", example: { type: "object", properties: {} } }),
+    input_schema: inputSchema,
     url: z.string().openapi({
       description: "Called with POST. https only, and no private address.",
       example: "https://example.com/tools/search",
@@ -65,10 +67,24 @@ const httpTool = z
   })
   .openapi("HttpTool");
 
+const customTool = z
+  .strictObject({
+    type: z.literal("custom").optional(),
+    name: toolName,
+    description: boundedText(20_000, 1).openapi({
+      description: "Tells the model what the tool does and when to use it.",
+    }),
+    input_schema: inputSchema,
+  })
+  .openapi("CustomTool", {
+    description:
+      "A tool that the caller runs: the run stops with `requires_action`, and goes on when `POST /v1/runs/{id}/tool_results` has brought the results.",
+  });
+
 const providerTool = z
   .looseObject({
     type: z.string().regex(/^(web_search|web_fetch|code_execution)_\w{1,64}$/, {
-      error: 'expected "http", "web_search_...", "web_fetch_..." or "code_execution_..."',
+      error: 'expected "http", "custom" (or no type), "web_search_...", "web_fetch_..." or "code_execution_..."',
       abort: true,
     }),
     name: toolName,
@@ -76,7 +92,7 @@ const providerTool = z
   .refine((tool) => !holdsNul(tool), "must not contain NUL characters")
   .openapi("ProviderTool", { description: "A tool that the model provider runs; passed through as given." });
 
-export const toolSchema = z.union([httpTool, providerTool]).openapi("Tool");
+export const toolSchema = z.union([httpTool, customTool, providerTool]).openapi("Tool");
 export type Tool = z.infer<typeof toolSchema>;
 
 /** The `tools` of a request: at most 200, their names unique. */

@@ -17,6 +17,7 @@ import {
   newSessionOf,
   sessionChangeOf,
   sessionSchema,
+  sessionStatus,
   showSession,
 } from "./session-schema.ts";
 import { checkTools } from "./session-tools.ts";
@@ -84,7 +85,7 @@ const listSessionsQuery = z
     ...listQuery,
     user: boundedText(255, 1).optional(),
     key: boundedText(255, 1).optional(),
-    status: z.enum(["idle", "running"]).optional(),
+    status: sessionStatus.optional(),
     updated_after: timestamp.optional(),
   })
   .catchall(boundedText(512));
@@ -108,7 +109,7 @@ const registerList = (app: App): void =>
       const filter = {
         user: query.user,
         key: query.key,
-        running: query.status === undefined ? undefined : query.status === "running",
+        status: query.status,
         updatedAfter: query.updated_after,
         metadata: metadataFilter(query),
       };

@@ -1,10 +1,10 @@
 /** `POST /v1/sessions/{id}/turns`: a turn, answered as the finished run, as 202 when that takes too long, or as an event stream. */
 import { z } from "@hono/zod-openapi";
 import type { RunEvent } from "../protocol/events.ts";
-import type { RunId } from "../protocol/ids.ts";
+import type { RunId, TenantId } from "../protocol/ids.ts";
 import type { LoadedSession } from "../store/begin.ts";
 import { LeaseLost } from "../store/errors.ts";
-import { findRun, type RunRecord } from "../store/runs.ts";
+import { findRun, isOver, type RunRecord } from "../store/runs.ts";
 import { announce, begin } from "../turns/begin.ts";
 import type { Deps } from "../turns/deps.ts";
 import { follow } from "../turns/follow.ts";
@@ -27,6 +27,10 @@ const MAX_WAIT_SECONDS = 300;
 /** How often a run that another isolate executes is looked at, in ms. */
 const REPLAY_POLL_MS = 500;
 
+export const waitSeconds = z.number().min(0).max(MAX_WAIT_SECONDS).default(DEFAULT_WAIT_SECONDS).openapi({
+  description: "Seconds to wait for the run before answering 202 with it as it is. It goes on either way.",
+});
+
 const turnBody = z
   .strictObject({
     input: turnInput.openapi({
@@ -38,23 +42,35 @@ const turnBody = z
       .boolean()
       .default(false)
       .openapi({ description: "Answer with an event stream; so does `Accept: text/event-stream`." }),
-    wait: z.number().min(0).max(MAX_WAIT_SECONDS).default(DEFAULT_WAIT_SECONDS).openapi({
-      description: "Seconds to wait for the run before answering 202 with it as it is. It goes on either way.",
-    }),
+    wait: waitSeconds,
     max_steps: z.int().min(1).max(100).optional().openapi({ description: "Most model calls of this turn." }),
+    on_busy: z
+      .enum(["reject", "queue", "interrupt", "join"])
+      .default("reject")
+      .openapi({
+        description:
+          "When a run is on: `reject` answers 409; `queue` runs the turn after what waits already; `interrupt` cancels the run and goes first; " +
+          "`join` gives the input to the run that is on, which takes it up at its next step.",
+      }),
+    background: z.boolean().default(false).openapi({
+      description: "Answer 202 at once; the turn is run outside of this request, also where the session is idle.",
+    }),
     create: z.boolean().default(false).openapi({ description: "With `key:`, make the session if there is none." }),
   })
   .openapi("Turn");
 
 type TurnBody = z.infer<typeof turnBody>;
 
-const wantsStream = (c: Ctx, body: TurnBody): boolean =>
+const wantsStream = (c: Ctx, body: Pick<TurnBody, "stream">): boolean =>
   body.stream || (c.req.header("Accept") ?? "").includes("text/event-stream");
 
 const answerRun = (run: RunRecord, replayed: boolean): Response => {
   const headers = { "Hango-Run-Id": run.id, ...(replayed ? { "Idempotent-Replayed": "true" } : {}) };
   if (run.error !== null) throw runFailure(run, headers);
-  return Response.json(runJson(run), { status: run.status === "running" ? 202 : 200, headers });
+  return Response.json(runJson(run), {
+    status: isOver(run.status) || run.status === "requires_action" ? 200 : 202,
+    headers,
+  });
 };
 
 const waited = async (deps: Deps, work: Promise<RunRecord>, seconds: number): Promise<RunRecord | null> =>
@@ -76,25 +92,11 @@ const runningRecord = (session: LoadedSession, startedAt: string): RunRecord => 
   error: null,
   dbRoundTrips: null,
   overheadMs: null,
+  attempts: 1,
+  cancelRequestedAt: null,
   createdAt: startedAt,
+  startedAt,
   finishedAt: null,
-});
-
-/** The end of a run whose end could not be recorded: the client is told, whatever the store says later. */
-const lostEvent = (deps: Deps, session: LoadedSession): RunEvent => ({
-  n: null,
-  type: "run.failed",
-  sessionId: session.sessionId,
-  runId: session.lease.holder,
-  createdAt: new Date(deps.now()).toISOString(),
-  data: JSON.stringify({
-    error: {
-      type: "api_error",
-      code: "run_interrupted",
-      message: "The run could not be recorded to its end.",
-      retryable: true,
-    },
-  }),
 });
 
 const streamHeaders = (c: Ctx, runId: RunId, replayed: boolean) => ({
@@ -106,54 +108,93 @@ const streamHeaders = (c: Ctx, runId: RunId, replayed: boolean) => ({
 const open = (c: Ctx, headers: Readonly<Record<string, string>>): EventStream =>
   openEventStream({ signal: c.req.raw.signal, heartbeatMs: c.get("deps").config.sseHeartbeatMs, headers });
 
-const start = async (c: Ctx, body: TurnBody, session: LoadedSession, startedAt: string): Promise<Response> => {
+/** Runs the turn for a caller who waits for its end, and goes on without them after that. */
+const runWaiting = async (c: Ctx, body: TurnBody, session: LoadedSession, startedAt: string): Promise<Response> => {
   const deps = c.get("deps");
-  const run = { session, maxSteps: body.max_steps, startedMs: Date.parse(startedAt) };
-  if (!wantsStream(c, body)) {
-    const work = executeRun(deps, { ...run, sink: () => undefined });
-    deps.waitUntil(work.catch(() => undefined));
-    let ended: RunRecord | null | undefined;
-    try {
-      ended = await waited(deps, work, body.wait);
-    } catch (error) {
-      if (!(error instanceof LeaseLost)) throw error;
-      ended = await findRun(deps.db, session.tenantId, session.lease.holder);
-    }
+  const answered = new AbortController();
+  const run = {
+    session,
+    startedMs: Date.parse(startedAt),
+    detached: AbortSignal.any([answered.signal, c.req.raw.signal]),
+  };
+  const work = executeRun(deps, { ...run, sink: () => undefined });
+  deps.waitUntil(work.catch((error: unknown) => logUnrecorded(deps, session, error)));
+  try {
+    const ended = await waited(deps, work, body.wait);
     return answerRun(ended ?? runningRecord(session, startedAt), false);
+  } catch (error) {
+    if (!(error instanceof LeaseLost)) throw error;
+    const found = await findRun(deps.db, session.tenantId, session.lease.holder);
+    return answerRun(found ?? runningRecord(session, startedAt), false);
+  } finally {
+    // The answer is on its way: nobody waits here any more.
+    answered.abort();
   }
-  const stream = open(c, streamHeaders(c, session.lease.holder, false));
-  announce(session, startedAt, stream.send);
-  const work = executeRun(deps, { ...run, sink: stream.send })
-    .catch((error: unknown) => {
-      deps.log.error("a run ended unrecorded", {
-        run_id: session.lease.holder,
-        error: error instanceof Error ? error.name : typeof error,
-      });
-      stream.send(lostEvent(deps, session));
-    })
-    .finally(stream.close);
-  deps.waitUntil(work);
+};
+
+const logUnrecorded = (deps: Deps, session: LoadedSession, error: unknown): void =>
+  deps.log.error("a run ended unrecorded", {
+    run_id: session.lease.holder,
+    error: error instanceof Error ? error.name : typeof error,
+  });
+
+/** Runs the turn and sends its events as they come; what another Worker goes on with is followed through the store. */
+const runStreaming = (c: Ctx, session: LoadedSession, startedAt: string): Response => {
+  const deps = c.get("deps");
+  const { holder: runId } = session.lease;
+  const stream = open(c, streamHeaders(c, runId, false));
+  let last = 0;
+  const send = (event: RunEvent): void => {
+    last = event.n ?? last;
+    stream.send(event);
+  };
+  announce(session, startedAt, send);
+  const work = async (): Promise<void> => {
+    const run = { session, startedMs: Date.parse(startedAt), detached: stream.gone };
+    try {
+      await executeRun(deps, { ...run, sink: send });
+    } catch (error) {
+      logUnrecorded(deps, session, error);
+      if (stream.gone.aborted) return;
+      const { tenantId, sessionId } = session;
+      for await (const event of follow(deps, { tenantId, sessionId, runId, after: last, signal: stream.gone }))
+        send(event);
+    }
+  };
+  deps.waitUntil(
+    work()
+      .catch((error: unknown) => logUnrecorded(deps, session, error))
+      .finally(stream.close),
+  );
   return stream.response;
 };
 
-/** Answers a repeated request with the run of the first: its events from the start, or its end. */
-const replay = async (c: Ctx, body: TurnBody, tenantId: RunRecordOwner, runId: RunId): Promise<Response> => {
+const start = (c: Ctx, body: TurnBody, session: LoadedSession, startedAt: string): Response | Promise<Response> =>
+  wantsStream(c, body) ? runStreaming(c, session, startedAt) : runWaiting(c, body, session, startedAt);
+
+/** What of a request decides how its run is answered. */
+type Waiting = Pick<TurnBody, "stream" | "wait" | "background">;
+
+/** Answers with a run that is executed elsewhere: its events from the start, or its end, as long as the caller waits. */
+export const answerStored = async (
+  c: Ctx,
+  body: Waiting,
+  { tenantId, runId, replayed }: { readonly tenantId: TenantId; readonly runId: RunId; readonly replayed: boolean },
+): Promise<Response> => {
   const deps = c.get("deps");
-  const until = deps.now() + body.wait * 1000;
+  const until = deps.now() + (body.background ? 0 : body.wait * 1000);
   let run = await findRun(deps.db, tenantId, runId);
   if (run === undefined) throw notFound("run");
-  if (wantsStream(c, body)) return attach(c, { tenantId, sessionId: run.sessionId, runId, after: 0 }, true);
-  while (run.status === "running" && deps.now() < until) {
+  if (wantsStream(c, body)) return attach(c, { tenantId, sessionId: run.sessionId, runId, after: 0 }, replayed);
+  while (!isOver(run.status) && run.status !== "requires_action" && deps.now() < until) {
     await deps.sleep(REPLAY_POLL_MS);
     run = (await findRun(deps.db, tenantId, runId)) ?? run;
   }
-  return answerRun(run, true);
+  return answerRun(run, replayed);
 };
 
-type RunRecordOwner = LoadedSession["tenantId"];
-
 interface Attachment {
-  readonly tenantId: RunRecordOwner;
+  readonly tenantId: TenantId;
   readonly sessionId: LoadedSession["sessionId"];
   readonly runId?: RunId;
   readonly after: number;
@@ -189,6 +230,10 @@ const post = async (c: Ctx, id: string, body: TurnBody): Promise<Response> => {
     idempotencyKey: idempotencyKeyOf(c.req.raw.headers),
     requestHash: await requestHashOf(c),
     startedAt: new Date(deps.now()).toISOString(),
+    onBusy: body.on_busy,
+    background: body.background,
+    options: body.max_steps === undefined ? {} : { maxSteps: body.max_steps },
+    callbackUrl: null,
   };
   let outcome = await begin(deps, request);
   if (outcome.kind === "session_not_found" && body.create) {
@@ -209,7 +254,7 @@ const post = async (c: Ctx, id: string, body: TurnBody): Promise<Response> => {
     case "busy":
       throw new ApiError(
         "session_busy",
-        "A run holds this session. Wait for it, or follow it with GET /v1/runs/{id}/events.",
+        "A run holds this session. Wait for it, follow it with GET /v1/runs/{id}/events, or send the turn with `on_busy`.",
         {
           runId: outcome.runId,
           retryAfterSeconds: outcome.retryAfterSeconds,
@@ -217,7 +262,10 @@ const post = async (c: Ctx, id: string, body: TurnBody): Promise<Response> => {
       );
     case "replay":
       if (!outcome.sameRequest) throw idempotencyMismatch();
-      return replay(c, body, outcome.tenantId, outcome.runId);
+      return answerStored(c, body, { tenantId: outcome.tenantId, runId: outcome.runId, replayed: true });
+    case "queued":
+    case "joined":
+      return answerStored(c, body, { tenantId: outcome.tenantId, runId: outcome.runId, replayed: false });
     default:
       return outcome satisfies never;
   }
@@ -242,7 +290,7 @@ export const registerTurns = (app: App): void => {
           ...json(runSchema, "The finished run, or with `stream` its events."),
           content: { "application/json": { schema: runSchema }, "text/event-stream": { schema: z.string() } },
         },
-        202: json(runSchema, "The run is still under way after `wait` seconds."),
+        202: json(runSchema, "The run waits for its turn, or is still under way after `wait` seconds."),
       },
     },
     async (c) => {

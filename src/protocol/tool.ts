@@ -38,6 +38,8 @@ export interface Tool {
   readonly offload: boolean;
   /** Longest run in ms, where it differs from the run's default. */
   readonly timeoutMs?: number;
+  /** The caller runs it and sends the result: the run waits meanwhile, and `call` is not called. */
+  readonly byCaller?: true;
   /** Takes the input as parsed from the model's JSON. Invalid input is answered with an error result that says what was expected. */
   call(input: unknown, context: ToolContext): Promise<ToolResult>;
 }

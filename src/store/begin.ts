@@ -5,11 +5,14 @@
 import { type SQL, sql } from "drizzle-orm";
 import { type KeyId, type RunId, type Seq, type SessionId, seq, type TenantId } from "../protocol/ids.ts";
 import type { NewRow } from "../protocol/messages.ts";
+import { interruptStatements } from "./cancel.ts";
 import type { Db, Row } from "./db.ts";
-import { type Lease, leaseExpiry } from "./lease.ts";
+import { busyRun, type Lease, leaseExpiry, leaseLive, RELEASED, retryAfter, sessionBusy, unclaimed } from "./lease.ts";
 import { type LoadLimits, loadedOf, loadStatements } from "./loading.ts";
 import { flag, number, numberOrNull, text, textOrNull } from "./rows.ts";
+import type { RunTrigger } from "./runs.ts";
 import { SESSION_COLUMNS, type SettledSession, settledSession } from "./settled-session.ts";
+import type { RunTotals } from "./statements.ts";
 
 /** How a caller names a session: our id, or their own key. */
 export type SessionRef = { readonly id: string } | { readonly key: string };
@@ -19,11 +22,14 @@ export type Caller =
   /** SHA-256 of the API key's secret. */
   { readonly keyHash: string } | { readonly tenantId: TenantId; readonly keyId: KeyId | null };
 
+/** What becomes of a turn whose session is busy (api.md). `join` puts the input into the turn that is on (M5). */
+export type OnBusy = "reject" | "queue" | "interrupt" | "join";
+
 interface BeginRun {
   readonly caller: Caller;
   readonly session: SessionRef;
   readonly runId: RunId;
-  readonly trigger: "api" | "maintenance";
+  readonly trigger: RunTrigger;
   readonly idempotencyKey: string | null;
   readonly requestHash: string | null;
   /** The turn's input; null for a run that works on what is there. */
@@ -32,14 +38,36 @@ interface BeginRun {
   readonly startedAt: string;
   /** How far back rows are read; null for all of them. */
   readonly limits: LoadLimits | null;
+  readonly onBusy: OnBusy;
+  /** Stored to be run by the queue, also where the session is idle. */
+  readonly background: boolean;
+  readonly options: RunOptions;
+  readonly callbackUrl: string | null;
+  readonly triggerId: string | null;
+  readonly deliveryId: string | null;
 }
 
-export interface BeginTurn extends Pick<BeginRun, "session" | "runId" | "idempotencyKey" | "startedAt" | "limits"> {
+/** What a request asks of its run alone; stored as `runs.options`. */
+export interface RunOptions {
+  /** Most model calls. */
+  readonly maxSteps?: number;
+  /** Most that the turn may cost, in USD at list price. */
+  readonly maxUsd?: number;
+}
+
+export type BeginTurn = Omit<BeginRun, "caller" | "input" | "requestHash"> & {
   /** SHA-256 of the API key's secret. */
   readonly keyHash: string;
   readonly requestHash: string;
   readonly input: NewRow;
-}
+};
+
+/** A turn that nobody waits for in the request that brings it. */
+export type EnqueueTurn = Omit<BeginRun, "caller" | "input" | "startedAt" | "limits" | "background"> & {
+  readonly tenantId: TenantId;
+  readonly keyId: KeyId | null;
+  readonly input: NewRow;
+};
 
 /** A session as a run sees it, and what makes it that run's. */
 export interface LoadedSession extends SettledSession {
@@ -47,6 +75,38 @@ export interface LoadedSession extends SettledSession {
   readonly keyId: KeyId | null;
   /** Where the turn's own input stands; null where the run has none. */
   readonly inputSeq: Seq | null;
+  readonly run: RunFacts;
+}
+
+/** What a run brings along, of its request and of what was done of it before. */
+export interface RunFacts {
+  readonly trigger: RunTrigger;
+  readonly options: RunOptions;
+  /** What its earlier parts used. */
+  readonly totals: RunTotals;
+  /** Time that its earlier parts took of the turn's limit, in ms. */
+  readonly spentMs: number;
+  /** Round trips and time of its earlier parts, as they counted them. */
+  readonly overheadMs: number;
+  readonly dbRoundTrips: number;
+  /** Starts, the first included; a hand-over is none. */
+  readonly attempts: number;
+  /** RFC 3339. */
+  readonly createdAt: string;
+  readonly startedAt: string;
+  /** A hard cancel was asked for. */
+  readonly cancelled: boolean;
+  /** The time for the caller's tool results is over. */
+  readonly overdue: boolean;
+  /** Results of an open batch that came before the others, by call. */
+  readonly answers: ReadonlyMap<string, StoredAnswer>;
+}
+
+/** A result that waits for the others of its batch. */
+export interface StoredAnswer {
+  /** JSON text of the result's content: a string, or blocks. */
+  readonly content: string;
+  readonly isError: boolean;
 }
 
 export type BeginOutcome =
@@ -54,7 +114,17 @@ export type BeginOutcome =
   | { readonly kind: "unauthenticated" }
   | { readonly kind: "forbidden"; readonly reason: "scope" | "tenant_suspended" }
   | { readonly kind: "session_not_found" }
-  | { readonly kind: "busy"; readonly runId: RunId; readonly retryAfterSeconds: number }
+  | {
+      readonly kind: "busy";
+      readonly runId: RunId;
+      readonly retryAfterSeconds: number;
+      /** Of a run that is on, or could go on, and that no Worker is at work on: somebody is to send for it. */
+      readonly stranded: { readonly tenantId: TenantId; readonly sessionId: SessionId } | null;
+    }
+  /** Stored; the queue runs it. `cancelled` is the run that was told to stop for it. */
+  | { readonly kind: "queued"; readonly runId: RunId; readonly sessionId: SessionId; readonly tenantId: TenantId }
+  /** The input goes into the log with the next step of this run (M5). */
+  | { readonly kind: "joined"; readonly runId: RunId; readonly sessionId: SessionId; readonly tenantId: TenantId }
   /** The idempotency key was used before: by the same request (then `runId` is its run), or by another. */
   | { readonly kind: "replay"; readonly runId: RunId; readonly tenantId: TenantId; readonly sameRequest: boolean };
 
@@ -92,24 +162,72 @@ const insertInput = (runId: RunId, input: NewRow, held: SQL): SQL =>
       ${sql.param([...input.media])}::text[], ${sql.param([...input.calls])}::text[], ${input.tokens}::int, ${input.bytes}::int, r.id
     from runs r where r.id = ${runId} and exists (select 1 from ${held}) on conflict (id) do nothing`;
 
+const insertQueued = ({ runId, input }: BeginRun, from: SQL): SQL => {
+  if (input === null) return sql`select 1 where false`;
+  return sql`insert into inputs (id, session_id, run_id, origin, content, media, tokens, bytes)
+    select ${input.id}, r.session_id, r.id, ${input.origin}, ${input.content}::json, ${sql.param([...input.media])}::text[], ${input.tokens}::int,
+      ${input.bytes}::int
+    from runs r where r.id = ${runId} and r.status = 'queued' and exists (select 1 from ${from}) on conflict (id) do nothing`;
+};
+
+/** SQL: leaves input for the run that is on. Reads the head alone, under its lock: a run that ends meanwhile is waited for, and then it is not on. */
+const insertJoining = (input: NewRow, from: SQL): SQL =>
+  sql`insert into inputs (id, session_id, origin, content, media, tokens, bytes)
+    select ${input.id}, h.session_id, ${input.origin}, ${input.content}::json, ${sql.param([...input.media])}::text[], ${input.tokens}::int,
+      ${input.bytes}::int
+    from (select h.session_id from session_heads h where h.session_id in (select s.id from ${from}) and ${runIsOn} for update) h
+    on conflict (id) do nothing`;
+
+/** SQL condition over `session_heads h`: a turn is on that takes input up at its next step. */
+const runIsOn: SQL = sql`(h.lease_holder is not null or h.waiting_run_id is not null)`;
+
+/** SQL condition over `session_heads h`: the run is stored as queued, where it does not start at once; null for never. */
+const queuesWhere = ({ onBusy, background }: BeginRun): SQL | null => {
+  switch (onBusy) {
+    case "queue":
+    case "interrupt":
+      return sql`true`;
+    case "join":
+      return sql`not ${runIsOn}`;
+    case "reject":
+      return background ? sql`not ${sessionBusy}` : null;
+    default:
+      return onBusy satisfies never;
+  }
+};
+
 const statements = (run: BeginRun): readonly SQL[] => {
-  const { runId, input, idempotencyKey } = run;
+  const { runId, input, idempotencyKey, onBusy, background } = run;
   const from = scope(run);
   const key = keyOf(run.caller);
   const mine = sql`h.lease_holder = ${runId}`;
   const rows = sql.raw(input === null ? "0" : "1");
+  const queues = queuesWhere(run);
+  // Work between turns keeps no order with turns that wait.
+  const free = input === null ? unclaimed : sql`not ${sessionBusy}`;
+  const options = JSON.stringify(run.options);
   return [
-    sql`with found as (select s.id, s.tenant_id from ${from})
+    ...(background
+      ? []
+      : [
+          sql`with found as (select s.id, s.tenant_id from ${from})
       update session_heads h set lease_holder = ${runId}, lease_epoch = h.lease_epoch + 1, lease_expires_at = ${leaseExpiry},
+        lease_taken_at = hango_now(), lease_token = ${runId}, cancel_requested_at = null, waiting_until = null,
         next_seq = h.next_seq + ${rows}, next_event = h.next_event + ${RESERVED_EVENTS}
-      from found where h.session_id = found.id and (h.lease_holder is null or h.lease_expires_at <= hango_now())
+      from found where h.session_id = found.id and ${free}
         and not exists (select 1 from runs r where r.id = ${runId} or (r.tenant_id = found.tenant_id and r.idempotency_key = ${idempotencyKey}))`,
-    sql`insert into runs (id, tenant_id, session_id, key_id, status, trigger, model, idempotency_key, request_hash, input_seq)
-      select ${runId}, s.tenant_id, s.id, k.id, 'running', ${run.trigger}, s.model, ${idempotencyKey}, ${run.requestHash},
-        ${input === null ? sql`null` : sql`h.next_seq - 1`}
-      from ${from} and ${mine} on conflict do nothing`,
+        ]),
+    sql`insert into runs (id, tenant_id, session_id, key_id, status, trigger, model, idempotency_key, request_hash, input_seq, started_at,
+        interrupts, options, callback_url, trigger_id, delivery_id)
+      select ${runId}, s.tenant_id, s.id, k.id, case when ${mine} then 'running' else 'queued' end, ${run.trigger}, s.model, ${idempotencyKey},
+        ${run.requestHash}, ${input === null ? sql`null` : sql`case when ${mine} then h.next_seq - 1 end`},
+        case when ${mine} then hango_now() end, ${onBusy === "interrupt"}, ${options}::jsonb, ${run.callbackUrl}, ${run.triggerId}, ${run.deliveryId}
+      from ${from} and (${mine} or ${queues ?? sql`false`}) on conflict do nothing`,
     ...(input === null ? [] : [insertInput(runId, input, sql`${from} and ${mine}`)]),
-    sql`update session_heads h set lease_holder = null, lease_expires_at = null, next_seq = h.next_seq - ${rows}
+    ...(queues === null ? [] : [insertQueued(run, from)]),
+    ...(onBusy === "interrupt" ? interruptStatements(runId, from) : []),
+    ...(onBusy === "join" && input !== null ? [insertJoining(input, sql`${from} and not (${mine})`)] : []),
+    sql`update session_heads h set ${RELEASED}, next_seq = h.next_seq - ${rows}
       where ${mine} and h.session_id in (select s.id from ${from}) and not exists (select 1 from runs r where r.id = ${runId})`,
     sql`with dead as (
         update runs r set status = 'failed', finished_at = hango_now(), draft = null, error = ${JSON.stringify(INTERRUPTED)}::jsonb
@@ -123,9 +241,14 @@ const statements = (run: BeginRun): readonly SQL[] => {
       select h.session_id, h.next_event - 1, ${runId}, 'run.started', '{}', r.input_seq, ${run.startedAt}::timestamptz
       from session_heads h join runs r on r.id = ${runId} where ${mine} and h.session_id in (select s.id from ${from}) on conflict do nothing`,
     sql`select k.id as key_id, k.tenant_id, 'write' = any(k.scopes) as may_write, t.status = 'active' as active,
-        ${sql.raw(SESSION_COLUMNS)}, h.lease_epoch,
-        greatest(1, ceil(extract(epoch from h.lease_expires_at - hango_now())))::int as retry_after,
-        r.id as run_id, r.request_hash, r.input_seq
+        ${sql.raw(SESSION_COLUMNS)}, h.lease_epoch, ${retryAfter} as retry_after, ${busyRun} as busy_run, coalesce(${leaseLive}, false) as live, s.last_run_id,
+        r.id as run_id, r.status as run_status, r.request_hash, r.input_seq,
+        ${
+          input === null || onBusy !== "join"
+            ? sql`false`
+            : sql`(exists (select 1 from inputs i where i.id = ${input.id})
+          or exists (select 1 from messages m where m.id = ${input.id}))`
+        } as joined
       from ${key.from} join tenants t on t.id = k.tenant_id
         left join sessions s on s.tenant_id = k.tenant_id and ${sessionNamed(run.session)}
         left join session_heads h on h.session_id = s.id
@@ -157,10 +280,16 @@ const read = (run: BeginRun, results: readonly (readonly Row[])[]): BeginOutcome
   if (runId !== null && runId !== run.runId) {
     return { kind: "replay", runId, tenantId, sameRequest: text(head, "request_hash") === run.requestHash };
   }
+  if (runId === null && flag(head, "joined")) {
+    const joined = textOrNull(head, "busy_run") ?? textOrNull(head, "last_run_id");
+    if (joined !== null) return { kind: "joined", runId: joined as RunId, sessionId, tenantId };
+  }
+  if (runId !== null && text(head, "run_status") === "queued") return { kind: "queued", runId, sessionId, tenantId };
   if (runId === null || holder !== run.runId || view === undefined) {
-    // No holder: the session was released between our attempt and our look at it. The caller may come back at once.
-    if (holder === null) return { kind: "busy", runId: run.runId, retryAfterSeconds: 1 };
-    return { kind: "busy", runId: holder, retryAfterSeconds: Math.min(number(head, "retry_after"), 10) };
+    // None: the session was released between our attempt and our look at it. The caller may come back at once.
+    const busy = textOrNull(head, "busy_run") as RunId | null;
+    const stranded = busy === null || flag(head, "live") ? null : { tenantId, sessionId };
+    return { kind: "busy", runId: busy ?? run.runId, retryAfterSeconds: number(head, "retry_after"), stranded };
   }
   const loaded = loadedOf(view, results.at(-1) ?? []);
   const inputSeq = numberOrNull(head, "input_seq");
@@ -171,21 +300,66 @@ const read = (run: BeginRun, results: readonly (readonly Row[])[]): BeginOutcome
       lease: { sessionId, holder: run.runId, epoch: number(head, "lease_epoch") },
       keyId: textOrNull(head, "key_id") as KeyId | null,
       inputSeq: inputSeq === null ? null : seq(inputSeq),
+      run: newRunFacts(run.trigger, run.options, run.startedAt),
     },
   };
 };
 
+/** What a run has behind it that starts now: nothing. @param startedAt RFC 3339 */
+export const newRunFacts = (trigger: RunTrigger, options: RunOptions, startedAt: string): RunFacts => ({
+  trigger,
+  options,
+  createdAt: startedAt,
+  startedAt,
+  totals: {
+    steps: 0,
+    usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 },
+    costUsd: null,
+  },
+  spentMs: 0,
+  overheadMs: 0,
+  dbRoundTrips: 0,
+  attempts: 1,
+  cancelled: false,
+  overdue: false,
+  answers: new Map(),
+});
+
 /**
- * Authenticates, takes the session's lease, records the run and its input, and loads what the run needs.
+ * Authenticates, takes the session's lease, records the run and its input, and loads what the run needs; where the session is busy, does what
+ * the request wants then.
  * @throws StoreUnavailable
  */
 export const beginTurn = async (db: Db, turn: BeginTurn): Promise<BeginOutcome> => {
   const { keyHash, ...rest } = turn;
-  return begin(db, { ...rest, caller: { keyHash }, trigger: "api" });
+  return begin(db, { ...rest, caller: { keyHash } });
+};
+
+/**
+ * Stores a turn for the queue to run, on behalf of a tenant who is known.
+ * @throws StoreUnavailable
+ */
+export const storeQueuedTurn = async (db: Db, turn: EnqueueTurn): Promise<BeginOutcome> => {
+  const { tenantId, keyId, ...rest } = turn;
+  const nothing = { startedAt: new Date(0).toISOString(), limits: null };
+  return begin(db, { ...rest, ...nothing, background: true, caller: { tenantId, keyId } });
 };
 
 const begin = async (db: Db, run: BeginRun): Promise<BeginOutcome> =>
   read(run, await db.batch(statements(run), { name: "begin", repeatable: true }));
+
+/** What work between turns has none of. */
+const NO_TURN = {
+  idempotencyKey: null,
+  requestHash: null,
+  input: null,
+  onBusy: "reject",
+  background: false,
+  options: {},
+  callbackUrl: null,
+  triggerId: null,
+  deliveryId: null,
+} as const;
 
 /** A run without an input of its own: it works on the session's view. */
 export interface MaintenanceRun extends Pick<BeginRun, "session" | "runId" | "startedAt" | "limits"> {
@@ -202,8 +376,7 @@ export type MaintenanceOutcome = Extract<BeginOutcome, { readonly kind: "started
  */
 export const takeMaintenanceLease = async (db: Db, run: MaintenanceRun): Promise<MaintenanceOutcome> => {
   const { tenantId, keyId, ...rest } = run;
-  const nothing = { idempotencyKey: null, requestHash: null, input: null };
-  const outcome = await begin(db, { ...rest, ...nothing, caller: { tenantId, keyId }, trigger: "maintenance" });
+  const outcome = await begin(db, { ...rest, ...NO_TURN, caller: { tenantId, keyId }, trigger: "maintenance" });
   switch (outcome.kind) {
     case "started":
     case "session_not_found":
@@ -212,6 +385,8 @@ export const takeMaintenanceLease = async (db: Db, run: MaintenanceRun): Promise
     case "unauthenticated":
     case "forbidden":
     case "replay":
+    case "queued":
+    case "joined":
       // The tenant is gone or suspended, or the id of the run is somebody else's: there is no session to work on.
       return { kind: "session_not_found" };
     default:

@@ -5,7 +5,7 @@
 import { sql } from "drizzle-orm";
 import type { Db } from "./db.ts";
 import { type Claim, type ClaimState, claimState, insertClaim, selectClaim } from "./idempotency.ts";
-import { leaseLive } from "./sessions.ts";
+import { leaseLive } from "./lease.ts";
 
 /** A claim without an answer is taken over after this, in seconds, unless the run that it stands for holds its session. */
 const TAKE_OVER_SECONDS = 15;

@@ -3,8 +3,9 @@ import { type SQL, sql } from "drizzle-orm";
 import type { RunId, TenantId } from "../protocol/ids.ts";
 import type { SessionRef } from "./begin.ts";
 import type { Db } from "./db.ts";
+import { busyRun, retryAfter, unclaimed } from "./lease.ts";
 import { number, text } from "./rows.ts";
-import { leaseLive, refers } from "./sessions.ts";
+import { refers } from "./sessions.ts";
 
 /**
  * Asks the run that holds a session for a compaction at its next step (G9).
@@ -21,7 +22,7 @@ export const requestCompaction = async (
   const [rows] = await db.batch(
     [
       sql`update session_heads h set force_compaction = ${focus} from sessions s
-        where s.id = h.session_id and ${refers(tenantId, ref)} and ${leaseLive} returning h.session_id`,
+        where s.id = h.session_id and ${refers(tenantId, ref)} and not ${unclaimed} returning h.session_id`,
     ],
     { name: "request compaction", repeatable: true },
   );
@@ -58,7 +59,7 @@ export const voidCompaction = async (
     [
       // The lock keeps a turn from beginning until the view has changed.
       sql`select set_config('hango.voiding', coalesce((select h.session_id from sessions s join session_heads h on h.session_id = s.id
-        where ${refers(tenantId, ref)} and not coalesce(${leaseLive}, false) for update of h), ''), true)`,
+        where ${refers(tenantId, ref)} and ${unclaimed} for update of h), ''), true)`,
       sql`with recursive ${chain} update compactions c set voided_at = hango_now()
         where c.session_id = ${voiding} and c.generation in (select generation from chain) and c.voided_at is null`,
       sql`with recursive ${chain}
@@ -73,7 +74,7 @@ export const voidCompaction = async (
         from view_revisions v where h.session_id = ${voiding} and v.session_id = h.session_id and v.attempt_id = ${attemptId}
           and v.revision = h.revision + 1`,
       sql`with recursive ${chain} select generation from chain order by generation`,
-      sql`select h.revision, h.lease_holder, ${leaseLive} as busy, greatest(1, ceil(extract(epoch from h.lease_expires_at - hango_now())))::int as retry_after
+      sql`select h.revision, ${busyRun} as busy_run, not ${unclaimed} as busy, ${retryAfter} as retry_after
         from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)}`,
     ],
     { name: "void compaction", repeatable: true },
@@ -81,8 +82,7 @@ export const voidCompaction = async (
   const head = results.at(-1)?.[0];
   if (head === undefined) return { kind: "not_found" };
   if (head.busy === true) {
-    const runId = text(head, "lease_holder") as RunId;
-    return { kind: "busy", runId, retryAfterSeconds: Math.min(number(head, "retry_after"), 10) };
+    return { kind: "busy", runId: text(head, "busy_run") as RunId, retryAfterSeconds: number(head, "retry_after") };
   }
   const generations = (results.at(-2) ?? []).map((row) => number(row, "generation"));
   if (generations.length === 0) return { kind: "not_found" };

@@ -3,8 +3,9 @@ import { type SQL, sql } from "drizzle-orm";
 import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
 import type { SessionRef } from "./begin.ts";
 import type { Db } from "./db.ts";
+import { leaseLive } from "./lease.ts";
 import { flag, number, text, textOrNull } from "./rows.ts";
-import { leaseLive, refers } from "./sessions.ts";
+import { refers } from "./sessions.ts";
 
 /** What stands in the usage records of an erased session: what was used is still billed, by whom in which session is gone. */
 export const ERASED_SESSION = "erased";

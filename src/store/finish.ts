@@ -1,10 +1,10 @@
 /** The end of a turn, in one round trip. */
 import { sql } from "drizzle-orm";
-import type { Seq } from "../protocol/ids.ts";
+import type { RunId, Seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { Db } from "./db.ts";
-import { leaseHeld } from "./lease.ts";
-import { flag, logRow, number, time } from "./rows.ts";
+import { busyRun, leaseHeld, RELEASED } from "./lease.ts";
+import { flag, logRow, number, textOrNull, time, timeOrNull } from "./rows.ts";
 import {
   insertEvents,
   insertMessage,
@@ -29,7 +29,7 @@ export interface RunError {
 }
 
 export interface FinishTurn {
-  readonly status: "completed" | "failed";
+  readonly status: "completed" | "failed" | "cancelled";
   readonly stopReason: string | null;
   readonly outputText: string | null;
   readonly error: RunError | null;
@@ -40,8 +40,6 @@ export interface FinishTurn {
   readonly totals: RunTotals;
   /** Prompt size of the run's newest call, in tokens; null when none was answered. */
   readonly lastInputTokens: number | null;
-  /** Compactions that the run committed; absent for none. */
-  readonly compactions?: number;
   readonly todos: readonly unknown[];
   /** Round trips of the turn, this one included. */
   readonly dbRoundTrips: number;
@@ -53,19 +51,27 @@ export interface FinishTurn {
 }
 
 export type FinishOutcome =
-  | { readonly kind: "finished"; readonly createdAt: string; readonly finishedAt: string }
+  | {
+      readonly kind: "finished";
+      readonly createdAt: string;
+      readonly startedAt: string | null;
+      readonly finishedAt: string;
+      readonly attempts: number;
+      /** The run that has waited longest for the session, now free. */
+      readonly next: RunId | null;
+    }
   /** Input had been waiting and is now in the log after the message: the run is not over. */
   | { readonly kind: "more_input"; readonly moved: readonly LogRow[]; readonly nextSeq: number };
 
 /**
  * Closes a turn: the last message, the run, the session's counters (the one update of `sessions`), and the lease. A completed turn
- * with input waiting is not closed: the input is moved into the log and the caller goes on (M5). A failed one is closed either way.
+ * with input waiting is not closed: the input is moved into the log and the caller goes on (M5). A failed or cancelled one is closed either way.
  * @throws LeaseLost, StoreUnavailable
  */
 export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn): Promise<FinishOutcome> => {
   const { totals, closing } = finish;
   const nothingMoved = sql`not exists (select 1 from messages m where m.session_id = h.session_id and m.seq >= ${finish.base})`;
-  const closes = finish.status === "failed" ? sql`true` : nothingMoved;
+  const closes = finish.status === "completed" ? nothingMoved : sql`true`;
   const results = await db.batch(
     [
       touchLease(run, { ...finish.record, ...closing }, [sql`next_seq = ${finish.base}::bigint`]),
@@ -80,7 +86,7 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
           cache_read_tokens = s.cache_read_tokens + ${totals.usage.cacheReadTokens}::bigint,
           cache_write_tokens = s.cache_write_tokens + ${totals.usage.cacheWriteTokens}::bigint,
           cost_usd = s.cost_usd + coalesce(${totals.costUsd}::numeric, 0),
-          compactions = s.compactions + ${finish.compactions ?? 0}::int,
+          compactions = s.compactions + (select count(*) from compactions c where c.session_id = s.id and c.run_id = ${run.lease.holder}),
           last_input_tokens = coalesce(${finish.lastInputTokens}::int, s.last_input_tokens),
           todos = ${JSON.stringify(finish.todos)}::jsonb, last_run_id = ${run.lease.holder}, updated_at = hango_now()
         from session_heads h where s.id = h.session_id and ${leaseHeld(run.lease)} and ${closes}`,
@@ -89,18 +95,26 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
           db_round_trips = ${finish.dbRoundTrips}::int, overhead_ms = ${finish.overheadMs}::int
         from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)} and ${closes}`,
       ...insertEvents(run, closing.events, closes),
-      sql`update session_heads h set lease_holder = null, lease_expires_at = null where ${leaseHeld(run.lease)} and ${closes}`,
-      sql`select r.db_round_trips is not null and r.status = ${finish.status} as closed, (${leaseHeld(run.lease)}) as held, h.next_seq, r.created_at, r.finished_at
+      sql`update session_heads h set ${RELEASED} where ${leaseHeld(run.lease)} and ${closes}`,
+      sql`select r.db_round_trips is not null and r.status = ${finish.status} and h.lease_epoch = ${run.lease.epoch} as closed,
+          (${leaseHeld(run.lease)}) as held, h.next_seq, r.created_at, r.started_at, r.finished_at, r.attempts, ${busyRun} as next
         from runs r join session_heads h on h.session_id = r.session_id where r.id = ${run.lease.holder}`,
       selectFrom(run, finish.base),
     ],
     { name: "finish", repeatable: true },
   );
   const state = results.at(-2)?.[0];
-  // Only a run's own finish counts its round trips; a run that was found dead and closed by another has none. One that is closed with another
-  // status was finished by an earlier attempt whose answer was lost: then that is what counts, and the lease is gone.
+  // The epoch tells our own close, whose answer may have been lost, from one by whoever continued the run after us. One that is closed with
+  // another status was finished by an earlier attempt: then that is what counts, and the lease is gone.
   if (state !== undefined && flag(state, "closed")) {
-    return { kind: "finished", createdAt: time(state, "created_at"), finishedAt: time(state, "finished_at") };
+    return {
+      kind: "finished",
+      createdAt: time(state, "created_at"),
+      startedAt: timeOrNull(state, "started_at"),
+      finishedAt: time(state, "finished_at"),
+      attempts: number(state, "attempts"),
+      next: textOrNull(state, "next") as RunId | null,
+    };
   }
   const head = requireHeld(state);
   return { kind: "more_input", moved: (results.at(-1) ?? []).map(logRow), nextSeq: number(head, "next_seq") };

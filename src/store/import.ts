@@ -5,8 +5,9 @@ import type { Role } from "../protocol/messages.ts";
 import type { SessionRef } from "./begin.ts";
 import type { Db, Row } from "./db.ts";
 import { type Claim, type ClaimState, claimed, claimState, insertClaim, selectClaim } from "./idempotency.ts";
+import { leaseLive } from "./lease.ts";
 import { flag, number, numberOrNull, text, texts } from "./rows.ts";
-import { leaseLive, refers } from "./sessions.ts";
+import { refers } from "./sessions.ts";
 import type { PlacedRow } from "./statements.ts";
 
 /** A session before a page is appended. */

@@ -1,10 +1,10 @@
 /** The end of a run that worked on a session between turns, in one round trip. Its beginning is in `begin.ts`. */
 import { sql } from "drizzle-orm";
-import type { Seq } from "../protocol/ids.ts";
+import type { RunId, Seq } from "../protocol/ids.ts";
 import type { Db } from "./db.ts";
 import type { RunError } from "./finish.ts";
-import { leaseHeld } from "./lease.ts";
-import { number, time } from "./rows.ts";
+import { busyRun, leaseHeld, RELEASED } from "./lease.ts";
+import { number, textOrNull, time } from "./rows.ts";
 import {
   insertEvents,
   insertUsage,
@@ -35,6 +35,8 @@ export interface MaintenanceEnd {
   readonly finishedAt: string;
   /** Inputs that arrived meanwhile and are now in the log, unanswered: reason enough for a turn (M5). */
   readonly moved: number;
+  /** The run that has waited longest for the session, now free. */
+  readonly next: RunId | null;
 }
 
 /**
@@ -65,14 +67,19 @@ export const finishMaintenance = async (
       sql`update runs r set status = ${error === null ? "completed" : "failed"}, error = ${error === null ? null : JSON.stringify(error)}::jsonb,
           finished_at = hango_now(), db_round_trips = ${finish.dbRoundTrips}::int, overhead_ms = ${finish.overheadMs}::int
         from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)}`,
-      sql`update session_heads h set lease_holder = null, lease_expires_at = null where ${leaseHeld(run.lease)}`,
+      sql`update session_heads h set ${RELEASED} where ${leaseHeld(run.lease)}`,
       // Only a run's own finish counts its round trips: a run that was found dead and closed by another has none.
       sql`select r.db_round_trips is not null as held, r.created_at, r.finished_at,
-          (select count(*) from messages m where m.session_id = r.session_id and m.run_id = r.id and m.seq >= ${finish.base}) as moved
-        from runs r where r.id = ${run.lease.holder}`,
+          (select count(*) from messages m where m.session_id = r.session_id and m.run_id = r.id and m.seq >= ${finish.base}) as moved, ${busyRun} as next
+        from runs r join session_heads h on h.session_id = r.session_id where r.id = ${run.lease.holder}`,
     ],
     { name: "finish maintenance", repeatable: true },
   );
   const row = requireHeld(results.at(-1)?.[0]);
-  return { createdAt: time(row, "created_at"), finishedAt: time(row, "finished_at"), moved: number(row, "moved") };
+  return {
+    createdAt: time(row, "created_at"),
+    finishedAt: time(row, "finished_at"),
+    moved: number(row, "moved"),
+    next: textOrNull(row, "next") as RunId | null,
+  };
 };

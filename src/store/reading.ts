@@ -3,9 +3,10 @@ import { sql } from "drizzle-orm";
 import type { RunId, TenantId } from "../protocol/ids.ts";
 import type { SessionRef } from "./begin.ts";
 import type { Db } from "./db.ts";
+import { leaseLive } from "./lease.ts";
 import { type LoadLimits, loadedOf, readStatements } from "./loading.ts";
 import { flag, text } from "./rows.ts";
-import { leaseLive, refers } from "./sessions.ts";
+import { refers } from "./sessions.ts";
 import { SESSION_COLUMNS, type SettledSession, settledSession } from "./settled-session.ts";
 
 export interface ReadSession extends SettledSession {

@@ -68,7 +68,7 @@ const insertCompaction = (
       ${receipt.tokensBefore}::int, ${receipt.tokensAfter}::int, ${receipt.evicted}::int, ${history.kind === "file" ? history.path : null},
       ${receipt.historySizeBytes}::bigint, ${receipt.historySha256}, ${receipt.model},
       ${receipt.usage === null ? null : JSON.stringify(receipt.usage)}::jsonb, ${receipt.costUsd}::numeric
-    from session_heads h where ${leaseHeld(run.lease)} and ${unchanged} on conflict (attempt_id) do nothing`;
+    from session_heads h where ${leaseHeld(run.lease)} and h.cancel_requested_at is null and ${unchanged} on conflict (attempt_id) do nothing`;
 };
 
 const insertRevision = (run: RunIdentity, { attemptId, view, reason }: NewRevision, unchanged: SQL): SQL =>
@@ -77,7 +77,7 @@ const insertRevision = (run: RunIdentity, { attemptId, view, reason }: NewRevisi
     select h.session_id, ${view.revision}::bigint, ${attemptId}, ${view.generation?.number ?? 0}::bigint, ${view.clippedBefore}::bigint,
       ${view.clipTokens}::int, ${view.thinkingFloor}::bigint, ${sql.param([...view.demoted])}::text[],
       ${formatRanges(view.hidden)}::int8multirange, ${view.volatileHash}, ${reason}
-    from session_heads h where ${leaseHeld(run.lease)} and ${unchanged} on conflict (attempt_id) do nothing`;
+    from session_heads h where ${leaseHeld(run.lease)} and h.cancel_requested_at is null and ${unchanged} on conflict (attempt_id) do nothing`;
 
 /**
  * Stores a change of the view, with its generation if it is a compaction, and makes it the current one: all of it or nothing, in one
@@ -91,9 +91,12 @@ export const commitRevision = async (db: Db, run: RunIdentity, change: NewRevisi
   const stored = sql`exists (select 1 from view_revisions v where v.session_id = ${run.sessionId} and v.attempt_id = ${attemptId})`;
   const unchanged = sql`h.revision = ${base.revision}::bigint and coalesce((select v.generation from view_revisions v
     where v.session_id = h.session_id and v.revision = h.revision), 0) = ${base.generation}::bigint`;
+  const held = sql`${leaseHeld(run.lease)} and h.cancel_requested_at is null and ${unchanged}`;
   const cooldown = change.clearsCooldown ? [sql`cooldown_until = null, cooldown_reason = null`] : [];
   const results = await db.batch(
     [
+      // A cancel or a take-over that comes first is seen by all statements, one that comes later waits: exactly one of them wins (M2).
+      sql`select 1 from session_heads h where ${held} for update`,
       ...(compaction === null || view.generation === null
         ? []
         : [insertCompaction(run, change, view.generation, compaction, unchanged)]),

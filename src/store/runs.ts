@@ -7,10 +7,14 @@ import type { RunError } from "./finish.ts";
 import type { Page } from "./pages.ts";
 import { number, numberOrNull, text, textOrNull, time, timeOrNull } from "./rows.ts";
 
-export type RunStatus = "running" | "completed" | "failed";
+export type RunStatus = "queued" | "running" | "requires_action" | "completed" | "failed" | "cancelled";
 
-/** What started a run: a request for a turn, or work between turns. */
-export type RunTrigger = "api" | "maintenance";
+/** Whether a run has ended: nothing of it changes any more. */
+export const isOver = (status: RunStatus): boolean =>
+  status === "completed" || status === "failed" || status === "cancelled";
+
+/** What started a run: a request for a turn, something that a trigger received, or work between turns. */
+export type RunTrigger = "api" | "trigger" | "maintenance";
 
 export interface RunRecord {
   readonly id: RunId;
@@ -27,16 +31,22 @@ export interface RunRecord {
   readonly error: RunError | null;
   readonly dbRoundTrips: number | null;
   readonly overheadMs: number | null;
+  readonly attempts: number;
+  /** Set once a hard cancel was asked for. */
+  readonly cancelRequestedAt: string | null;
   readonly createdAt: string;
+  /** Null while it is queued. */
+  readonly startedAt: string | null;
   readonly finishedAt: string | null;
 }
 
 const RUN_COLUMNS = sql.raw(
   "r.id, r.session_id, r.status, r.trigger, r.model, r.input_seq, r.stop_reason, r.output_text, r.steps, r.input_tokens, r.output_tokens, " +
-    "r.cache_read_tokens, r.cache_write_tokens, r.cost_usd, r.error::text as error, r.db_round_trips, r.overhead_ms, r.created_at, r.finished_at",
+    "r.cache_read_tokens, r.cache_write_tokens, r.cost_usd, r.error::text as error, r.db_round_trips, r.overhead_ms, r.attempts, r.cancel_requested_at, r.created_at, r.started_at, r.finished_at",
 );
 
-const runRecord = (row: Row): RunRecord => {
+/** Reads a row of `RUN_COLUMNS`. */
+export const runRecord = (row: Row): RunRecord => {
   const error = textOrNull(row, "error");
   return {
     id: text(row, "id") as RunId,
@@ -58,20 +68,20 @@ const runRecord = (row: Row): RunRecord => {
     error: error === null ? null : JSON.parse(error),
     dbRoundTrips: numberOrNull(row, "db_round_trips"),
     overheadMs: numberOrNull(row, "overhead_ms"),
+    attempts: number(row, "attempts"),
+    cancelRequestedAt: timeOrNull(row, "cancel_requested_at"),
     createdAt: time(row, "created_at"),
+    startedAt: timeOrNull(row, "started_at"),
     finishedAt: timeOrNull(row, "finished_at"),
   };
 };
 
+export const findRunStatement = (tenantId: TenantId, id: string): SQL =>
+  sql`select ${RUN_COLUMNS} from runs r where r.tenant_id = ${tenantId} and r.id = ${id}`;
+
 /** @returns undefined when the tenant has no such run @throws StoreUnavailable */
 export const findRun = async (db: Db, tenantId: TenantId, id: string): Promise<RunRecord | undefined> => {
-  const [rows] = await db.batch(
-    [sql`select ${RUN_COLUMNS} from runs r where r.tenant_id = ${tenantId} and r.id = ${id}`],
-    {
-      name: "find run",
-      repeatable: true,
-    },
-  );
+  const [rows] = await db.batch([findRunStatement(tenantId, id)], { name: "find run", repeatable: true });
   const row = rows?.[0];
   return row === undefined ? undefined : runRecord(row);
 };
@@ -124,8 +134,8 @@ export interface EventPage {
   readonly events: readonly StoredEvent[];
   /** Whether there may be more at once. */
   readonly full: boolean;
-  /** The running run of the scope, if there is one. */
-  readonly running: { readonly runId: RunId; readonly draft: Draft | null } | null;
+  /** The newest run of the scope that has not ended, if there is one. */
+  readonly open: { readonly runId: RunId; readonly status: RunStatus; readonly draft: Draft | null } | null;
 }
 
 /** Events of one page; each may bring a message's content with it. */
@@ -143,7 +153,8 @@ export const readEvents = async (db: Db, tenantId: TenantId, scope: EventScope, 
   // Runs first: a run seen as finished has stored its last event, which the second statement then finds.
   const [runs, events] = await db.batch(
     [
-      sql`select r.id, r.draft from runs r where r.tenant_id = ${tenantId} and ${inRuns} and r.status = 'running' order by r.id desc limit 1`,
+      sql`select r.id, r.status, r.draft from runs r where r.tenant_id = ${tenantId} and ${inRuns}
+        and r.status in ('queued', 'running', 'requires_action') order by r.status = 'running' desc, r.position limit 1`,
       sql`select e.n, e.run_id, e.type, e.data::text as data, e.created_at, m.content::text as content
         from run_events e join sessions s on s.id = e.session_id and s.tenant_id = ${tenantId}
         left join messages m on m.session_id = e.session_id and m.seq = e.message_seq
@@ -151,8 +162,8 @@ export const readEvents = async (db: Db, tenantId: TenantId, scope: EventScope, 
     ],
     { name: "read events", repeatable: true },
   );
-  const running = runs?.[0];
-  const draft = running === undefined ? null : textOrNull(running, "draft");
+  const open = runs?.[0];
+  const draft = open === undefined ? null : textOrNull(open, "draft");
   const rows = events ?? [];
   return {
     events: rows.map((row) => ({
@@ -164,9 +175,13 @@ export const readEvents = async (db: Db, tenantId: TenantId, scope: EventScope, 
       content: textOrNull(row, "content"),
     })),
     full: rows.length === EVENTS_A_PAGE,
-    running:
-      running === undefined
+    open:
+      open === undefined
         ? null
-        : { runId: text(running, "id") as RunId, draft: draft === null ? null : JSON.parse(draft) },
+        : {
+            runId: text(open, "id") as RunId,
+            status: text(open, "status") as RunStatus,
+            draft: draft === null ? null : JSON.parse(draft),
+          },
   };
 };

@@ -125,6 +125,8 @@ export const sessionHeads = pgTable("session_heads", {
   leaseHolder: text("lease_holder"),
   leaseEpoch: bigint("lease_epoch", { mode: "number" }).notNull().default(0),
   leaseExpiresAt: time("lease_expires_at"),
+  /** Chosen by the Worker for each take: a take that is sent twice, its answer lost, is the same one. */
+  leaseToken: text("lease_token"),
   /** Renewals end a fixed time after this, whatever progress there is. */
   leaseTakenAt: time("lease_taken_at"),
   /** A hard cancel of the holder. Here and not in `runs`, so that a commit and a cancel meet in one row: exactly one wins (M2). */

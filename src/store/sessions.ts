@@ -4,10 +4,14 @@ import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
 import type { SessionRef } from "./begin.ts";
 import type { Db, Row } from "./db.ts";
 import { type Claim, claimed, claimState, insertClaim, selectClaim } from "./idempotency.ts";
+import { sessionBusy, unclaimed } from "./lease.ts";
 import type { Page } from "./pages.ts";
-import { flag, number, text, textOrNull, time } from "./rows.ts";
+import { number, text, textOrNull, time } from "./rows.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
+
+/** `running` also while a run that died waits to be continued. */
+export type SessionStatus = "idle" | "queued" | "running" | "requires_action";
 
 export interface SessionRecord {
   readonly id: SessionId;
@@ -20,8 +24,7 @@ export interface SessionRecord {
   readonly settings: Json;
   readonly metadata: Readonly<Record<string, string>>;
   readonly createdWith: string;
-  /** A run holds the session's lease, by the database's clock. */
-  readonly running: boolean;
+  readonly status: SessionStatus;
   readonly turns: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -34,14 +37,13 @@ export interface SessionRecord {
   readonly updatedAt: string;
 }
 
-const COLUMNS =
-  sql.raw(`s.id, s.key, s.user_id, s.title, s.model, s.system, s.tools::text as tools, s.settings::text as settings,
-  s.metadata::text as metadata, s.created_with, s.turns, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens,
-  s.cost_usd, s.last_input_tokens, s.last_run_id, s.created_at, s.updated_at,
-  (h.lease_holder is not null and h.lease_expires_at > hango_now()) as running`);
+/** SQL over `session_heads h`: what the session is doing. */
+const STATUS: SQL = sql`(case when h.waiting_run_id is not null then 'requires_action' when not ${unclaimed} then 'running'
+  when ${sessionBusy} then 'queued' else 'idle' end)`;
 
-/** SQL condition over `session_heads h`: a run holds the lease. */
-export const leaseLive: SQL = sql`(h.lease_holder is not null and h.lease_expires_at > hango_now())`;
+const COLUMNS = sql`${sql.raw(`s.id, s.key, s.user_id, s.title, s.model, s.system, s.tools::text as tools, s.settings::text as settings,
+  s.metadata::text as metadata, s.created_with, s.turns, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens,
+  s.cost_usd, s.last_input_tokens, s.last_run_id, s.created_at, s.updated_at`)}, ${STATUS} as status`;
 
 /** SQL condition over `sessions s`: this session of this tenant. */
 export const refers = (tenantId: TenantId, ref: SessionRef): SQL =>
@@ -60,7 +62,7 @@ const sessionRecord = (row: Row): SessionRecord => ({
   settings: JSON.parse(text(row, "settings")),
   metadata: JSON.parse(text(row, "metadata")),
   createdWith: text(row, "created_with"),
-  running: flag(row, "running"),
+  status: text(row, "status") as SessionStatus,
   turns: number(row, "turns"),
   inputTokens: number(row, "input_tokens"),
   outputTokens: number(row, "output_tokens"),
@@ -161,7 +163,7 @@ export const findSession = async (db: Db, tenantId: TenantId, ref: SessionRef): 
 export interface SessionFilter {
   readonly user?: string | undefined;
   readonly key?: string | undefined;
-  readonly running?: boolean | undefined;
+  readonly status?: SessionStatus | undefined;
   readonly metadata: Readonly<Record<string, string>>;
   /** RFC 3339, exclusive. */
   readonly updatedAfter?: string | undefined;
@@ -179,7 +181,7 @@ export const listSessions = async (
     page.after(sql`s.id`),
     ...(filter.user === undefined ? [] : [sql`s.user_id = ${filter.user}`]),
     ...(filter.key === undefined ? [] : [sql`s.key = ${filter.key}`]),
-    ...(filter.running === undefined ? [] : [filter.running ? leaseLive : sql`not coalesce(${leaseLive}, false)`]),
+    ...(filter.status === undefined ? [] : [sql`${STATUS} = ${filter.status}`]),
     ...(Object.keys(filter.metadata).length === 0
       ? []
       : [sql`s.metadata @> ${JSON.stringify(filter.metadata)}::jsonb`]),

@@ -7,7 +7,7 @@ import type { KeyId, Seq, SessionId, TenantId, UsageId } from "../protocol/ids.t
 import type { NewRow, Usage } from "../protocol/messages.ts";
 import type { Row } from "./db.ts";
 import { LeaseLost } from "./errors.ts";
-import { type Lease, leaseExpiry, leaseHeld } from "./lease.ts";
+import { type Lease, leaseHeld, renewedExpiry } from "./lease.ts";
 import { flag, LOG_COLUMNS } from "./rows.ts";
 
 /** A durable event, its number chosen by the lease holder, the only writer of its session's events. */
@@ -84,7 +84,7 @@ export const touchLease = (
 ): SQL =>
   sql`update session_heads h set ${sql.join(
     [
-      sql`lease_expires_at = ${leaseExpiry}, next_event = ${record.nextEvent}::bigint, thinking_floor = ${record.thinkingFloor}::bigint`,
+      sql`lease_expires_at = ${renewedExpiry}, next_event = ${record.nextEvent}::bigint, thinking_floor = ${record.thinkingFloor}::bigint`,
       ...headChanges(record),
       ...changes,
     ],
@@ -146,10 +146,13 @@ const setTotals = (totals: RunTotals): SQL =>
 export const updateTotals = (run: RunIdentity, totals: RunTotals): SQL =>
   sql`update runs r set ${setTotals(totals)} from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)}`;
 
-/** Moves what waits in `inputs` into the log, in order of arrival, from `base` on; then the head counts on from the last row (M5). */
+/**
+ * Moves what was brought to this run while it was on into the log, in order of arrival, from `base` on; then the head counts on from the last
+ * row (M5). Inputs of queued runs stay: their runs bring them.
+ */
 export const moveInputs = (run: RunIdentity, base: Seq): readonly SQL[] => [
   sql`with moved as (
-      delete from inputs i using session_heads h where i.session_id = h.session_id and ${leaseHeld(run.lease)}
+      delete from inputs i using session_heads h where i.session_id = h.session_id and i.run_id is null and ${leaseHeld(run.lease)}
       returning i.session_id, i.id, i.origin, i.content, i.media, i.tokens, i.bytes, i.position)
     insert into messages (session_id, seq, id, role, origin, content, media, tokens, bytes, run_id)
     select session_id, ${base}::bigint - 1 + row_number() over (order by position), id, 'user', origin, content, media, tokens, bytes, ${run.lease.holder}
@@ -159,7 +162,8 @@ export const moveInputs = (run: RunIdentity, base: Seq): readonly SQL[] => [
 ];
 
 export const selectHeld = (run: RunIdentity): SQL =>
-  sql`select ${leaseHeld(run.lease)} as held, h.next_seq, h.force_compaction from session_heads h where h.session_id = ${run.sessionId}`;
+  sql`select ${leaseHeld(run.lease)} as held, h.next_seq, h.force_compaction, h.cancel_requested_at is not null as cancelled
+    from session_heads h where h.session_id = ${run.sessionId}`;
 
 export const selectFrom = (run: RunIdentity, base: Seq): SQL =>
   sql`select ${sql.raw(LOG_COLUMNS)} from messages m where m.session_id = ${run.sessionId} and m.seq >= ${base} order by m.seq`;

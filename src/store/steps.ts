@@ -3,8 +3,8 @@ import { sql } from "drizzle-orm";
 import type { Seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { Db } from "./db.ts";
-import { LEASE_SECONDS, leaseExpiry, leaseHeld, RENEWAL_SECONDS } from "./lease.ts";
-import { logRow, number, textOrNull } from "./rows.ts";
+import { LEASE_SECONDS, leaseHeld, RENEWAL_SECONDS, renewedExpiry } from "./lease.ts";
+import { flag, logRow, number, textOrNull } from "./rows.ts";
 import {
   insertEvents,
   insertMessage,
@@ -24,6 +24,7 @@ import {
 
 /**
  * Stores an assistant message before any of its tools runs. When it has calls, the seq after it is reserved for their results.
+ * @returns whether a hard cancel was asked for
  * @throws LeaseLost, StoreUnavailable
  */
 export const storeAssistant = async (
@@ -32,7 +33,7 @@ export const storeAssistant = async (
   message: PlacedRow,
   totals: RunTotals,
   record: StepRecord,
-): Promise<void> => {
+): Promise<boolean> => {
   const open = message.row.calls.length > 0;
   const nextSeq = message.seq + (open ? 2 : 1);
   const results = await db.batch(
@@ -49,7 +50,7 @@ export const storeAssistant = async (
     ],
     { name: "store assistant", repeatable: true },
   );
-  requireHeld(results.at(-1)?.[0]);
+  return flag(requireHeld(results.at(-1)?.[0]), "cancelled");
 };
 
 export interface AfterResults {
@@ -58,6 +59,8 @@ export interface AfterResults {
   readonly nextSeq: number;
   /** A compaction that was asked for since the run began: its focus, empty for none; null when there is none (G9). */
   readonly forceCompaction: string | null;
+  /** A hard cancel was asked for. */
+  readonly cancelled: boolean;
 }
 
 /**
@@ -76,6 +79,7 @@ export const storeResults = async (
     [
       touchLease(run, record, [sql`open_batch_seq = null`]),
       insertMessage(run, results),
+      sql`delete from tool_answers a using session_heads h where a.run_id = ${run.lease.holder} and ${leaseHeld(run.lease)}`,
       ...insertUsage(run, record.usage),
       ...insertEvents(run, record.events),
       ...moveInputs(run, base),
@@ -89,23 +93,35 @@ export const storeResults = async (
     moved: (answers.at(-1) ?? []).map(logRow),
     nextSeq: number(head, "next_seq"),
     forceCompaction: textOrNull(head, "force_compaction"),
+    cancelled: flag(head, "cancelled"),
   };
 };
 
 /**
  * Keeps a long call's session and shows how far it is: stores the text so far, for clients that attach in the middle, and renews
  * the lease when it is due. Counted apart.
+ * @returns whether a hard cancel was asked for
  * @throws LeaseLost, StoreUnavailable
  */
-export const storeProgress = async (db: Db, run: RunIdentity, draft: string | null): Promise<void> => {
+export const storeProgress = async (db: Db, run: RunIdentity, draft: string | null): Promise<boolean> => {
   const due = sql`h.lease_expires_at < hango_now() + make_interval(secs => ${sql.raw(String(LEASE_SECONDS - RENEWAL_SECONDS))})`;
   const results = await db.batch(
     [
-      sql`update session_heads h set lease_expires_at = ${leaseExpiry} where ${leaseHeld(run.lease)} and ${due}`,
+      sql`update session_heads h set lease_expires_at = ${renewedExpiry} where ${leaseHeld(run.lease)} and ${due}`,
       sql`update runs r set draft = ${draft} from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)}`,
       selectHeld(run),
     ],
     { name: "store progress", repeatable: true, apart: true },
   );
-  requireHeld(results.at(-1)?.[0]);
+  return flag(requireHeld(results.at(-1)?.[0]), "cancelled");
+};
+
+/**
+ * Looks whether the run may go on: whether it holds its session, and was not cancelled. Counted apart.
+ * @returns whether a hard cancel was asked for
+ * @throws LeaseLost, StoreUnavailable
+ */
+export const checkCancel = async (db: Db, run: RunIdentity): Promise<boolean> => {
+  const results = await db.batch([selectHeld(run)], { name: "check cancel", repeatable: true, apart: true });
+  return flag(requireHeld(results.at(-1)?.[0]), "cancelled");
 };

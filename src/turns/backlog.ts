@@ -17,8 +17,9 @@ import { noopSpan } from "../telemetry/tracer.ts";
 import type { Deps } from "./deps.ts";
 import { runErrorOf } from "./failure.ts";
 import { loadLimits } from "./load-limits.ts";
+import { sendForNext } from "./next-run.ts";
+import { type PreparedRun, prepareRun } from "./prepare-run.ts";
 import type { CompactBacklog } from "./queue.ts";
-import { type PreparedRun, prepareRun } from "./run.ts";
 
 /** Rows of one piece, in bytes: what a message of the queue does in a few seconds, while a turn is told that the session is busy. */
 const PIECE_BYTES = 16 * 1024 * 1024;
@@ -159,7 +160,7 @@ export const compactBacklog = async (deps: Deps, message: CompactBacklog): Promi
     failure = error;
   }
   const taken = prepared.journal.take();
-  await finishMaintenance(deps.db, session, {
+  const { next } = await finishMaintenance(deps.db, session, {
     error: failure === undefined ? null : runErrorOf(failure),
     base: seq(session.nextSeq),
     totals: prepared.journal.totals(),
@@ -168,6 +169,7 @@ export const compactBacklog = async (deps: Deps, message: CompactBacklog): Promi
     overheadMs: Math.round(prepared.overheadMs()),
     record: taken.record,
   });
+  await sendForNext(deps, session, next).catch(() => undefined);
   if (failure !== undefined) throw failure;
   if (prepared.live.compactions > 0 && prepared.live.view.hidden.length > 0) await deps.queue.send(message);
 };

@@ -2,10 +2,19 @@
 import { r2MediaStore } from "../files/media.ts";
 import { r2FileSystem } from "../files/r2.ts";
 import { type EventSink, withContent } from "../protocol/events.ts";
-import { type BeginOutcome, beginTurn, findOwnSession, type LoadedSession, type SessionRef } from "../store/begin.ts";
+import {
+  type BeginOutcome,
+  beginTurn,
+  findOwnSession,
+  type LoadedSession,
+  type OnBusy,
+  type RunOptions,
+  type SessionRef,
+} from "../store/begin.ts";
 import type { Deps } from "./deps.ts";
 import { type InputStorage, inputRow, needsStorage, type TurnInput } from "./input.ts";
 import { loadLimits } from "./load-limits.ts";
+import { sendForNext } from "./next-run.ts";
 import { sessionRoot } from "./objects.ts";
 
 export interface TurnRequest {
@@ -16,6 +25,11 @@ export interface TurnRequest {
   readonly idempotencyKey: string | null;
   /** SHA-256 of what the idempotency key stands for. */
   readonly requestHash: string;
+  readonly onBusy: OnBusy;
+  /** Run by the queue, also where the session is idle. */
+  readonly background: boolean;
+  readonly options: RunOptions;
+  readonly callbackUrl: string | null;
   /** When the request arrived, RFC 3339. */
   readonly startedAt: string;
 }
@@ -45,7 +59,7 @@ export const begin = async (deps: Deps, request: TurnRequest): Promise<BeginOutc
   const storage = needed ? await storageFor(deps, request) : null;
   // Whoever has no such session is told so by a begin that can find none; nothing of the input is stored.
   const refused = needed && storage === null;
-  return beginTurn(deps.db, {
+  const outcome = await beginTurn(deps.db, {
     keyHash: request.keyHash,
     session: refused ? NO_SESSION : request.session,
     runId,
@@ -54,7 +68,19 @@ export const begin = async (deps: Deps, request: TurnRequest): Promise<BeginOutc
     input: await inputRow(refused ? "refused" : request.input, deps.newId("msg"), runId, storage),
     startedAt: request.startedAt,
     limits: loadLimits(deps.config),
+    trigger: "api",
+    onBusy: request.onBusy,
+    background: request.background,
+    options: request.options,
+    callbackUrl: request.callbackUrl,
+    triggerId: null,
+    deliveryId: null,
   });
+  // A message that is lost is sent again by the sweeper, and by whoever asks for the session next.
+  if (outcome.kind === "queued") await sendForNext(deps, outcome, outcome.runId).catch(() => undefined);
+  if (outcome.kind === "busy" && outcome.stranded !== null)
+    await sendForNext(deps, outcome.stranded, outcome.runId).catch(() => undefined);
+  return outcome;
 };
 
 /** Tells clients that the run has begun, with the input that it is about. The event itself was stored by the begin. */

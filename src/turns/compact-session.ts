@@ -10,7 +10,9 @@ import { turnAttributes } from "../telemetry/genai.ts";
 import type { Span } from "../telemetry/tracer.ts";
 import type { Deps } from "./deps.ts";
 import { runErrorOf } from "./failure.ts";
-import { prepareRun, recover } from "./run.ts";
+import { sendForNext } from "./next-run.ts";
+import { prepareRun } from "./prepare-run.ts";
+import { resume } from "./resume.ts";
 
 export interface CompactSession {
   readonly session: LoadedSession;
@@ -28,7 +30,7 @@ const compactInSpan = async (deps: Deps, request: CompactSession, span: Span): P
   let outcome: LadderOutcome | undefined;
   let failure: unknown;
   try {
-    turn.rows.push(...(await recover(journal, session)));
+    await resume(prepared, session);
     for (const middleware of turn.stack) await middleware.beforeTurn?.(turn.run);
     const { request: next } = await assembleRequest(turn);
     outcome = await compactNow(compaction, turn.run, next, {
@@ -42,7 +44,7 @@ const compactInSpan = async (deps: Deps, request: CompactSession, span: Span): P
     clearTimeout(timeUp);
   }
   const taken = journal.take();
-  await finishMaintenance(deps.db, session, {
+  const { next } = await finishMaintenance(deps.db, session, {
     error: failure === undefined ? null : runErrorOf(failure),
     base: seq(session.nextSeq),
     totals: journal.totals(),
@@ -52,6 +54,8 @@ const compactInSpan = async (deps: Deps, request: CompactSession, span: Span): P
     record: taken.record,
   });
   taken.publish();
+  // A message that is lost is sent again by the sweeper.
+  await sendForNext(deps, session, next).catch(() => undefined);
   if (outcome === undefined) throw failure;
   if (outcome.kind === "late") throw new LeaseLost();
   return outcome;

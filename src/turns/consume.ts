@@ -1,5 +1,6 @@
 /** The queue door: each message is done and acknowledged, or given back, on its own. */
 import { compactBacklog } from "./backlog.ts";
+import { continueRun, giveUpRun } from "./continue-run.ts";
 import type { Deps } from "./deps.ts";
 import { eraseObjects } from "./erase.ts";
 import type { QueueHandlers, QueueMessage } from "./queue.ts";
@@ -17,7 +18,11 @@ const MAX_RETRY_DELAY_SECONDS = 600;
 export const turnMessages = {
   erase_objects: eraseObjects,
   compact_backlog: compactBacklog,
+  run_turn: continueRun,
 } satisfies Partial<QueueHandlers<Deps>>;
+
+/** What becomes of this room's messages that failed too often; an erasure is still recorded, a backlog is found again by the next turn. */
+export const givenUpTurnMessages = { run_turn: giveUpRun } satisfies Partial<QueueHandlers<Deps>>;
 
 type Handlers = Partial<QueueHandlers<Deps>>;
 

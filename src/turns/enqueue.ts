@@ -1,35 +1,13 @@
 /** Turns that do not run in the request that brings them: stored, then run by the queue consumer in their session's order. */
-import type { KeyId, RunId, SessionId, TenantId } from "../protocol/ids.ts";
-import type { NewRow } from "../protocol/messages.ts";
-import type { SessionRef } from "../store/begin.ts";
+import type { RunId, SessionId } from "../protocol/ids.ts";
+import { type EnqueueTurn, storeQueuedTurn } from "../store/begin.ts";
+import type { Deps } from "./deps.ts";
+import { sendForNext } from "./next-run.ts";
 
-/** What becomes of a turn whose session is busy (api.md). `join` puts the input into the turn that is on (M5). */
-export type OnBusy = "reject" | "queue" | "interrupt" | "join";
+export type { OnBusy, RunOptions } from "../store/begin.ts";
 
-/** What a request asks of its run alone; stored as `runs.options`. */
-export interface RunOptions {
-  /** Most model calls. */
-  readonly maxSteps?: number;
-  /** Most that the turn may cost, in USD at list price. */
-  readonly maxUsd?: number;
-}
-
-export interface QueuedTurn {
-  readonly tenantId: TenantId;
-  readonly keyId: KeyId | null;
-  readonly session: SessionRef;
-  readonly runId: RunId;
-  readonly trigger: "api" | "trigger";
-  /** Origin `user`, or `event` for a payload (R7). */
-  readonly input: NewRow;
-  readonly onBusy: OnBusy;
-  readonly idempotencyKey: string | null;
-  readonly requestHash: string | null;
-  readonly options: RunOptions;
-  readonly callbackUrl: string | null;
-  readonly triggerId: string | null;
-  readonly deliveryId: string | null;
-}
+/** `input` has the origin `user`, or `event` for a payload (R7). */
+export type QueuedTurn = EnqueueTurn;
 
 export type EnqueueOutcome =
   | { readonly kind: "queued"; readonly runId: RunId; readonly sessionId: SessionId }
@@ -38,3 +16,33 @@ export type EnqueueOutcome =
   | { readonly kind: "busy"; readonly runId: RunId; readonly retryAfterSeconds: number }
   | { readonly kind: "session_not_found" }
   | { readonly kind: "replay"; readonly runId: RunId; readonly sameRequest: boolean };
+
+/**
+ * Stores a turn and sends for it. One round trip.
+ * @throws StoreUnavailable. A queue that does not take the message is no failure: the sweeper sends for the run
+ */
+export const enqueueTurn = async (
+  deps: Pick<Deps, "db" | "queue" | "log">,
+  turn: QueuedTurn,
+): Promise<EnqueueOutcome> => {
+  const outcome = await storeQueuedTurn(deps.db, turn);
+  switch (outcome.kind) {
+    case "queued":
+      await sendForNext(deps, outcome, outcome.runId).catch(() =>
+        deps.log.warn("a queued run is left to the sweeper", { run_id: outcome.runId }),
+      );
+      return outcome;
+    case "joined":
+    case "busy":
+    case "session_not_found":
+    case "replay":
+      return outcome;
+    case "started":
+    case "unauthenticated":
+    case "forbidden":
+      // The tenant is suspended or gone; a background run is never started by its begin.
+      return { kind: "session_not_found" };
+    default:
+      return outcome satisfies never;
+  }
+};

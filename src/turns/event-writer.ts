@@ -11,6 +11,8 @@ export interface EventWriter {
    * @param about the log row that it is about, and the content that clients get with it: a reader joins it from that row
    */
   note(type: string, data: object, about?: { readonly seq: Seq; readonly content: string }): void;
+  /** The same for an event whose data is JSON text already, since it holds what the model wrote (V9). */
+  noteText(type: string, data: string): void;
   /** Hands over what was noted. `publish` is called once it is stored. */
   take(): { readonly events: readonly NewEvent[]; readonly nextEvent: number; readonly publish: () => void };
 }
@@ -37,6 +39,9 @@ export const createEventWriter = ({ sessionId, runId, nextEvent, now, sink }: Ev
         event: { n: next++, type, data: text, messageSeq: about?.seq ?? null, createdAt: nowText() },
         data: about === undefined ? text : withContent(text, about.content),
       });
+    },
+    noteText: (type, data) => {
+      noted.push({ event: { n: next++, type, data, messageSeq: null, createdAt: nowText() }, data });
     },
     take: () => {
       const taken = noted;

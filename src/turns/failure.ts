@@ -13,6 +13,38 @@ export class TurnTimedOut extends Error {
   }
 }
 
+/** Somebody asked for the end of the run. The reason that its signal is aborted with. */
+export class RunCancelled extends Error {
+  override readonly name = "RunCancelled";
+  constructor() {
+    super("the run was cancelled");
+  }
+}
+
+/** Another Worker is to go on with the run. The reason that its signal is aborted with. */
+export class HandedOver extends Error {
+  override readonly name = "HandedOver";
+  constructor() {
+    super("the run is left to another worker");
+  }
+}
+
+/** The run's Worker died each time. */
+export class RunStopped extends Error {
+  override readonly name = "RunStopped";
+  constructor(attempts: number) {
+    super(`the run was stopped in the middle ${attempts} times and is not tried again`);
+  }
+}
+
+/** The caller did not send the results of its tools in time. */
+export class CallerTooLate extends Error {
+  override readonly name = "CallerTooLate";
+  constructor() {
+    super("the results of the caller's tools did not come before the deadline");
+  }
+}
+
 interface Words {
   readonly type: string;
   readonly code: string;
@@ -24,6 +56,8 @@ const provider: Words = { type: "api_error", code: "provider_error", retryable: 
 const rejected: Words = { type: "api_error", code: "provider_rejected", retryable: false };
 const unavailable: Words = { type: "api_error", code: "unavailable", retryable: true };
 const cannotFit: Words = { type: "invalid_request_error", code: "context_cannot_fit", retryable: false };
+
+const overdue: Words = { type: "timeout_error", code: "tool_results_overdue", retryable: false };
 
 const BY_KIND: Readonly<Record<FailureKind, Words>> = {
   context_overflow: cannotFit,
@@ -65,6 +99,8 @@ export const runErrorOf = (error: unknown): RunError => {
     return { ...rejected, message: `The session's messages break a rule of the provider: ${error.message}.` };
   }
   if (error instanceof TurnTimedOut) return { ...BY_KIND.timeout, message: sentence(error.message) };
+  if (error instanceof RunStopped) return { ...BY_KIND.aborted, retryable: false, message: sentence(error.message) };
+  if (error instanceof CallerTooLate) return { ...overdue, message: sentence(error.message) };
   if (error instanceof LeaseLost) return { ...BY_KIND.aborted, message: sentence(error.message) };
   if (error instanceof StoreUnavailable) return { ...unavailable, message: sentence(error.message) };
   if (error instanceof BucketUnavailable)

@@ -55,6 +55,7 @@ export async function* follow(
   const scope = runId === undefined ? { sessionId } : { runId };
   let { after } = following;
   let told: Draft | null = null;
+  let queuedTold: RunId | null = null;
   while (!signal.aborted) {
     const page: EventPage = await readEvents(deps.db, tenantId, scope, after);
     for (const stored of page.events) {
@@ -69,16 +70,17 @@ export async function* follow(
       };
     }
     if (page.full) continue;
-    const { running } = page;
-    if (running?.draft) {
-      yield* draftEvents(running.runId, running.draft, told, {
-        n: null,
-        sessionId,
-        createdAt: new Date(deps.now()).toISOString(),
-      });
-      told = running.draft;
+    const { open } = page;
+    const base = { n: null, sessionId, createdAt: new Date(deps.now()).toISOString() };
+    if (open?.draft) {
+      yield* draftEvents(open.runId, open.draft, told, base);
+      told = open.draft;
     }
-    if (runId !== undefined && running === null) return;
+    if (open?.status === "queued" && open.runId !== queuedTold) {
+      queuedTold = open.runId;
+      yield { ...base, runId: open.runId, type: "run.queued", data: '{"status":"queued"}' };
+    }
+    if (runId !== undefined && open === null) return;
     await deps.sleep(POLL_MS);
   }
 }

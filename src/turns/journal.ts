@@ -4,19 +4,20 @@
 import type { AnsweredCall, Journal, TurnEnd } from "../agent/ports.ts";
 import type { PriceList } from "../models/profiles.ts";
 import type { EventSink } from "../protocol/events.ts";
-import { type Seq, seq } from "../protocol/ids.ts";
+import { type RunId, type Seq, seq } from "../protocol/ids.ts";
 import { externaliseMedia, type PutMedia } from "../protocol/media-text.ts";
-import type { LogRow, ModelResponse } from "../protocol/messages.ts";
+import type { LogRow, ModelResponse, ToolCall } from "../protocol/messages.ts";
 import type { PrivateState } from "../protocol/middleware.ts";
 import type { LoadedSession } from "../store/begin.ts";
 import { type FinishOutcome, type RunError, storeFinish } from "../store/finish.ts";
+import { storeHandOver, storeWait } from "../store/pause.ts";
 import type { RunRecord } from "../store/runs.ts";
 import type { PlacedRow, RunIdentity, RunTotals, StepRecord } from "../store/statements.ts";
-import { storeAssistant, storeProgress, storeResults } from "../store/steps.ts";
+import { checkCancel, storeAssistant, storeProgress, storeResults } from "../store/steps.ts";
 import type { Deps } from "./deps.ts";
 import { createDraft } from "./draft.ts";
 import { createEventWriter, type EventWriter } from "./event-writer.ts";
-import { resultBlocks, resultsContent } from "./results.ts";
+import { resultBlocks, resultsContent, storedAnswerOf } from "./results.ts";
 import { logRowOf, newRow } from "./rows.ts";
 import { createTally, type Tally } from "./tally.ts";
 import { usageJson } from "./usage-json.ts";
@@ -30,24 +31,34 @@ export interface JournalOptions {
   readonly sink: EventSink;
   /** What the view leaves in the session's head with every write: its floor, what was learned, the guards. */
   readonly head: () => Pick<StepRecord, "thinkingFloor" | "calibration" | "guardState" | "reading" | "forceTaken">;
-  /** Compactions that the run has committed so far. */
-  readonly compactions: () => number;
   /** Told of a compaction that was asked for since the last step, with its focus, empty for none (G9). */
   readonly onForced: (focus: string) => void;
   /** Told when the session could not be kept: LeaseLost, or a database that does not answer. */
   readonly onProgressFailure: (error: unknown) => void;
+  /** Told, perhaps more than once, that a hard cancel was asked for. */
+  readonly onCancelled: () => void;
+  /** How long a caller has to send results of its tools, in seconds. */
+  readonly callerWaitSeconds: number;
   /** Time since the run began that was not spent waiting for the provider, in ms. */
   readonly overheadMs: () => number;
 }
 
 /** The journal of a run, with what ends it when the loop could not. */
 export interface RunJournal extends Journal {
-  /** Closes the results of a batch that a dead run left open (M7). @returns the row, which stands before the run's own input */
-  closeOpenBatch(calls: readonly string[], openBatchSeq: number): Promise<readonly LogRow[]>;
+  /** Takes up a batch that an earlier part of this run, or a run before it, left open: its results go where they belong (M7). */
+  reopen(openBatchSeq: Seq, calls: readonly ToolCall[]): void;
   /** Records that the run failed, and releases the session. */
   fail(error: RunError): Promise<void>;
-  /** The run as it was recorded at its end; null while it is not over. */
+  /** Closes an open batch with what was answered of it, records that the run was cancelled, and releases the session. */
+  cancel(): Promise<void>;
+  /** Leaves the run to another Worker, at the step where it is. */
+  handOver(): Promise<void>;
+  /** Looks whether the run may go on. @throws LeaseLost, StoreUnavailable */
+  check(): Promise<void>;
+  /** The run as it was recorded when this Worker was done with it; null while it is at work. */
   ended(): RunRecord | null;
+  /** The run that may have the session now. */
+  next(): RunId | null;
   /** Events and usage of what happens beside the turn's own messages. */
   readonly tell: EventWriter["tell"];
   readonly note: EventWriter["note"];
@@ -57,10 +68,20 @@ export interface RunJournal extends Journal {
   totals(): RunTotals;
 }
 
-/** What a call gets whose run died before its result was stored (M7). */
-const INTERRUPTED = "The run that made this call was interrupted before a result was stored. Its outcome is unknown.";
+/** What a call gets that a hard cancel stopped. */
+const CANCELLED = "The run was cancelled before this call had a result. Its outcome is unknown.";
 
-type Ending = Pick<TurnEnd, "stopReason" | "answer" | "outputText"> & { readonly error: RunError | null };
+type Ending = Pick<TurnEnd, "stopReason" | "answer" | "outputText"> & {
+  readonly error: RunError | null;
+  readonly cancelled: boolean;
+};
+
+/** A batch whose results are not stored yet. */
+interface OpenBatch {
+  readonly seq: Seq;
+  readonly calls: readonly ToolCall[];
+  readonly answered: Map<string, AnsweredCall>;
+}
 
 export const createJournal = (options: JournalOptions): RunJournal => {
   const { deps, session } = options;
@@ -74,17 +95,24 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     now,
     sink: options.sink,
   });
-  const tally = createTally(newId, options.prices);
+  const tally = createTally(newId, options.prices, session.run.totals);
   const draft = createDraft({
     newId,
     now,
     tell: events.tell,
-    store: (text) => storeProgress(db, run, text),
+    store: async (text) => heed(await storeProgress(db, run, text)),
     onFailure: options.onProgressFailure,
   });
   /** The first seq after all rows of the log, one kept free for results included. */
   let nextSeq = session.nextSeq;
   let ended: RunRecord | null = null;
+  let nextRun: RunId | null = null;
+  let open: OpenBatch | null = null;
+  const startedMs = now();
+
+  const heed = (cancelled: boolean): void => {
+    if (cancelled) options.onCancelled();
+  };
 
   /** Everything that waits to be stored. */
   const take = (): { readonly record: StepRecord; readonly publish: () => void } => {
@@ -118,9 +146,11 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     const message = placeAnswer(response);
     for (const call of response.calls) events.note("tool.started", { tool_use_id: call.id, name: call.name });
     const { record, publish } = take();
-    await storeAssistant(db, run, message, tally.totals(), record);
+    const cancelled = await storeAssistant(db, run, message, tally.totals(), record);
     nextSeq = message.seq + (response.calls.length > 0 ? 2 : 1);
+    if (response.calls.length > 0) open = { seq: message.seq, calls: response.calls, answered: new Map() };
     publish();
+    heed(cancelled);
     return logRowOf(message);
   };
 
@@ -137,7 +167,10 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     }
   };
 
-  const storeAnswers = async (answers: readonly AnsweredCall[], place: Seq): Promise<readonly LogRow[]> => {
+  const results = async (answers: readonly AnsweredCall[]): Promise<readonly LogRow[]> => {
+    if (open === null) throw new Error("there is no open batch");
+    // The seq after the calls is kept free for them.
+    const place = seq(open.seq + 1);
     const blocks = answers.map(({ call, result }) => resultBlocks(call.id, result));
     const whole = resultsContent(blocks);
     const { content, media } = await withMediaApart(whole);
@@ -152,9 +185,50 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     const after = await storeResults(db, run, { row, seq: place }, seq(nextSeq), record);
     publish();
     nextSeq = after.nextSeq;
+    open = null;
     noteMoved(after.moved);
+    heed(after.cancelled);
     if (after.forceCompaction !== null) options.onForced(after.forceCompaction);
     return [logRowOf({ row, seq: place }), ...after.moved];
+  };
+
+  /** What the run cost its Workers so far, this one's included. @param more round trips that are being made */
+  const soFar = (more: number) => ({
+    dbRoundTrips: session.run.dbRoundTrips + db.roundTrips.counted + more,
+    overheadMs: session.run.overheadMs + Math.round(options.overheadMs()),
+  });
+
+  const paused = (status: "running" | "requires_action"): RunRecord => ({
+    ...tally.totals(),
+    ...soFar(0),
+    id: runId,
+    sessionId: session.sessionId,
+    status,
+    trigger: session.run.trigger,
+    model: session.model,
+    inputSeq: session.inputSeq,
+    stopReason: null,
+    outputText: null,
+    error: null,
+    attempts: session.run.attempts,
+    cancelRequestedAt: null,
+    createdAt: session.run.createdAt,
+    startedAt: session.run.startedAt,
+    finishedAt: null,
+  });
+
+  const pause = () => {
+    const { record, publish } = take();
+    return {
+      publish,
+      pause: {
+        ...soFar(1),
+        record,
+        totals: tally.totals(),
+        spentMs: session.run.spentMs + Math.max(0, now() - startedMs),
+        todos: options.state.todos,
+      },
+    };
   };
 
   const finish = async ({
@@ -162,20 +236,20 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     answer,
     outputText,
     error,
+    cancelled,
   }: Ending): Promise<FinishOutcome & { readonly rows: readonly LogRow[] }> => {
     await draft.settle();
     const message = answer === null ? null : placeAnswer(answer);
     if (message !== null) nextSeq = message.seq + 1;
     const own = take();
     const { steps, usage, costUsd } = tally.totals();
-    const status = error === null ? "completed" : "failed";
+    const status = cancelled ? "cancelled" : error === null ? "completed" : "failed";
     const facts = {
       status,
-      stopReason: error === null ? stopReason : null,
+      stopReason: status === "completed" ? stopReason : null,
       outputText,
       error,
-      dbRoundTrips: db.roundTrips.counted + 1,
-      overheadMs: Math.round(options.overheadMs()),
+      ...soFar(1),
     } as const;
     events.note(`run.${status}`, {
       status,
@@ -194,7 +268,6 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       base: seq(nextSeq),
       totals: tally.totals(),
       lastInputTokens: tally.lastInputTokens(),
-      compactions: options.compactions(),
       todos: options.state.todos,
       record: own.record,
       closing: closing.record,
@@ -211,12 +284,16 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       ...tally.totals(),
       id: runId,
       sessionId: session.sessionId,
-      trigger: "api",
+      trigger: session.run.trigger,
       model: session.model,
       inputSeq: session.inputSeq,
+      attempts: outcome.attempts,
+      cancelRequestedAt: cancelled ? outcome.finishedAt : null,
       createdAt: outcome.createdAt,
+      startedAt: outcome.startedAt,
       finishedAt: outcome.finishedAt,
     };
+    nextRun = outcome.next;
     closing.publish();
     return { ...outcome, rows };
   };
@@ -227,21 +304,60 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     heartbeat: draft.heartbeat,
     abandon: draft.abandon,
     assistant,
-    // The seq before the next is the one that `assistant` left free for them.
-    results: (answers) => storeAnswers(answers, seq(nextSeq - 1)),
-    closeOpenBatch: (calls, openBatchSeq) => {
-      const result = { content: INTERRUPTED, isError: true };
-      const answers = calls.map((id) => ({ call: { id, name: "", inputText: "{}" }, result, durationMs: 0 }));
-      return storeAnswers(answers, seq(openBatchSeq + 1));
+    results,
+    answered: (answer) => {
+      open?.answered.set(answer.call.id, answer);
+      draft.heartbeat();
+    },
+    wait: async (answers, missing) => {
+      await draft.settle();
+      const calls = missing.map(
+        ({ id, name, inputText }) => `{"id":${JSON.stringify(id)},"name":${JSON.stringify(name)},"input":${inputText}}`,
+      );
+      const seconds = options.callerWaitSeconds;
+      const deadline = new Date(now() + seconds * 1000).toISOString();
+      events.noteText(
+        "run.requires_action",
+        `{"status":"requires_action","deadline":"${deadline}","tool_calls":[${calls.join(",")}]}`,
+      );
+      const { pause: wait, publish } = pause();
+      const kept = new Map(answers.map(({ call, result }) => [call.id, storedAnswerOf(result)]));
+      await storeWait(db, run, { ...wait, answers: kept, waitSeconds: seconds });
+      ended = paused("requires_action");
+      publish();
+    },
+    reopen: (openBatchSeq, calls) => {
+      open = { seq: openBatchSeq, calls, answered: new Map() };
     },
     finish: async (end) => {
       if (end.counted !== null) tally.add(end.counted);
-      const { kind, rows } = await finish({ ...end, error: null });
+      const { kind, rows } = await finish({ ...end, error: null, cancelled: false });
       return kind === "finished" ? { finished: true } : { finished: false, rows };
     },
     fail: async (error) => {
-      await finish({ stopReason: "end_turn", answer: null, outputText: draft.text(), error });
+      await finish({ stopReason: "end_turn", answer: null, outputText: draft.text(), error, cancelled: false });
     },
+    cancel: async () => {
+      const text = draft.text();
+      draft.abandon();
+      if (open !== null) {
+        const { calls, answered } = open;
+        const stopped = { content: CANCELLED, isError: true };
+        await results(calls.map((call) => answered.get(call.id) ?? { call, result: stopped, durationMs: 0 }));
+      }
+      await finish({ stopReason: "end_turn", answer: null, outputText: text, error: null, cancelled: true });
+    },
+    handOver: async () => {
+      await draft.settle();
+      draft.abandon();
+      const { pause: left, publish } = pause();
+      await storeHandOver(db, run, left);
+      nextRun = runId;
+      ended = paused("running");
+      publish();
+    },
+    check: async () => heed(await checkCancel(db, run)),
+    next: () => nextRun,
     ended: () => ended,
     tell: events.tell,
     note: events.note,

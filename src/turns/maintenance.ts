@@ -1,6 +1,7 @@
 /** What the cron door does: work that is due by the clock, and work that got lost on its way through the queue. */
 import { unfinishedErasures } from "../store/erasures.ts";
 import { expireIdempotencyKeys } from "../store/expiry.ts";
+import { endDeadMaintenance, strandedRuns } from "../store/take.ts";
 import type { Deps } from "./deps.ts";
 import { refreshProfiles } from "./refresh-profiles.ts";
 
@@ -13,8 +14,21 @@ const ERASURES_PER_TICK = 100;
  */
 export const maintain = async (deps: Deps): Promise<void> => {
   await expireIdempotencyKeys(deps.db);
+  await sendForStranded(deps);
   await resendErasures(deps);
   await refreshProfiles(deps);
+};
+
+/** Runs that one tick sends for; the next tick takes the rest. */
+const RUNS_PER_TICK = 100;
+
+/** Finds the runs that no Worker is at work on, and has the queue go on with them. */
+export const sendForStranded = async (deps: Deps): Promise<void> => {
+  await endDeadMaintenance(deps.db);
+  const runs = await strandedRuns(deps.db, RUNS_PER_TICK);
+  if (runs.length === 0) return;
+  await deps.queue.sendBatch(runs.map((run) => ({ body: { v: 1, type: "run_turn", ...run } })));
+  deps.log.info("sent for stranded runs", { runs: runs.length });
 };
 
 const resendErasures = async (deps: Deps): Promise<void> => {

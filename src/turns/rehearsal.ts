@@ -2,8 +2,9 @@
  * The next model call of a session, gone through without making it: everything is built as a run builds it and by the same code, but no
  * lease is taken, nothing is stored or written, and no model is asked. What would have gone out is kept for whoever wants to look.
  */
-import { assembleRequest, type Turn } from "../agent/loop.ts";
+import { assembleRequest } from "../agent/loop.ts";
 import { wrapModel } from "../agent/stack.ts";
+import type { Turn } from "../agent/turn.ts";
 import {
   CompactionAborted,
   type CompactionEvents,
@@ -20,11 +21,11 @@ import type { SummariserPort } from "../context/ports.ts";
 import { historyPath } from "../files/history.ts";
 import type { ModelRequest, Usage } from "../protocol/messages.ts";
 import type { ModelCall } from "../protocol/middleware.ts";
-import type { LoadedSession } from "../store/begin.ts";
+import { type LoadedSession, newRunFacts } from "../store/begin.ts";
 import type { ReadSession } from "../store/reading.ts";
 import { noopSpan, noopTracer } from "../telemetry/tracer.ts";
 import type { Deps } from "./deps.ts";
-import { prepareRun } from "./run.ts";
+import { prepareRun } from "./prepare-run.ts";
 
 /** The length of a summary that nobody has written, as a share of its input: what the prompt asks for at most (S5). */
 export const ASKED_SHARE = 0.2;
@@ -69,7 +70,13 @@ const assumedSummariser = (real: SummariserPort, calls: Usage[], share: number):
 export const rehearse = async (deps: Deps, session: ReadSession, summaryShare = ASKED_SHARE): Promise<Rehearsal> => {
   // The run that is prepared holds nothing: its lease is a name without a session behind it.
   const lease = { sessionId: session.sessionId, holder: deps.newId("run"), epoch: 0 };
-  const held: LoadedSession = { ...session, lease, keyId: null, inputSeq: null };
+  const held: LoadedSession = {
+    ...session,
+    lease,
+    keyId: null,
+    inputSeq: null,
+    run: newRunFacts("maintenance", {}, new Date(0).toISOString()),
+  };
   const startedMs = deps.now();
   const prepared = prepareRun(
     { ...deps, tracer: noopTracer },

@@ -1,5 +1,7 @@
 /** Tool results as content blocks. */
+
 import type { ResultBlock, ToolResult } from "../protocol/tool.ts";
+import type { StoredAnswer } from "../store/begin.ts";
 
 /** An empty result block is refused by the API; the model is told what an empty answer means. */
 const NOTHING = "(no output)";
@@ -22,6 +24,18 @@ export const resultBlocks = (callId: string, result: ToolResult): string =>
     content: contentOf(result.content),
     ...(result.isError === true ? { is_error: true } : {}),
   });
+
+/** A result as it is kept while its batch waits for others. */
+export const storedAnswerOf = (result: ToolResult): StoredAnswer => ({
+  content: JSON.stringify(contentOf(result.content)),
+  isError: result.isError === true,
+});
+
+/** The same, read back. */
+export const resultOf = ({ content, isError }: StoredAnswer): ToolResult => ({
+  content: JSON.parse(content),
+  ...(isError ? { isError } : {}),
+});
 
 /** The content of the message that answers a batch. */
 export const resultsContent = (blocks: readonly string[]): string => `[${blocks.join(",")}]`;

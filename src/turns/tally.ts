@@ -5,8 +5,6 @@ import type { NewId } from "../protocol/ids.ts";
 import { type ModelResponse, promptTokens, type Usage } from "../protocol/messages.ts";
 import type { NewUsage, RunTotals } from "../store/statements.ts";
 
-const NO_USAGE: Usage = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 };
-
 const addUsage = (a: Usage, b: Usage): Usage => ({
   inputTokens: a.inputTokens + b.inputTokens,
   outputTokens: a.outputTokens + b.outputTokens,
@@ -31,9 +29,12 @@ export interface Tally {
   take(): readonly NewUsage[];
 }
 
-/** @param prices null where none are known: the cost is then null too */
-export const createTally = (newId: NewId, prices: PriceList | null): Tally => {
-  let totals: RunTotals = { steps: 0, usage: NO_USAGE, costUsd: null };
+/**
+ * @param prices null where none are known: the cost is then null too
+ * @param before what earlier parts of the run used
+ */
+export const createTally = (newId: NewId, prices: PriceList | null, before: RunTotals): Tally => {
+  let totals = before;
   let last: number | null = null;
   let records: NewUsage[] = [];
   return {

@@ -3,8 +3,9 @@
  * store a few variables, the history file a map, and the provider a judge that refuses what the API would refuse. What happened is kept
  * as a record, over which properties are stated.
  */
-import { runLoop, type Turn } from "../../src/agent/loop.ts";
+import { runLoop } from "../../src/agent/loop.ts";
 import type { AnsweredCall } from "../../src/agent/ports.ts";
+import type { Turn } from "../../src/agent/turn.ts";
 import { batchEnd, batchStart } from "../../src/context/batches.ts";
 import { promptCache } from "../../src/context/cache.ts";
 import { type Calibration, parseCalibration } from "../../src/context/calibration.ts";
@@ -371,6 +372,10 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
         delta: () => undefined,
         heartbeat: () => undefined,
         abandon: () => undefined,
+        answered: () => undefined,
+        wait: async () => {
+          throw new Error("no tool of these sessions is the caller's");
+        },
         assistant: async (answer) => {
           const ids = answer.calls.map(({ id }) => id);
           const row = append("assistant", answer.content, ids);
@@ -413,12 +418,13 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
         drivesCall: () => drivesCall(renderer.messages(rows, live.view), live.view),
       },
       compacts: true,
+      leave: new AbortController().signal,
     };
 
     let outcome: TurnOutcome = "finished";
     let said = "";
     try {
-      await runLoop(turnOf);
+      await runLoop(turnOf, { steps: 0, batch: null });
     } catch (error) {
       outcome = outcomeOf(error);
       said = error instanceof Error ? error.message : "";

@@ -6,6 +6,7 @@ import { connect, type Db } from "../../src/store/db.ts";
 import type { FinishTurn } from "../../src/store/finish.ts";
 import type { NewRevision, StoredReceipt } from "../../src/store/revisions.ts";
 import type { RunTotals, StepRecord } from "../../src/store/statements.ts";
+import { type TakeOutcome, type TakeRun, takeRun } from "../../src/store/take.ts";
 import type { StoredGeneration, StoredView } from "../../src/store/view.ts";
 import { noopTracer } from "../../src/telemetry/tracer.ts";
 import { newRow } from "../../src/turns/rows.ts";
@@ -55,6 +56,13 @@ export const turnOf = (fixture: Fixture, changes: Partial<BeginTurn> = {}): Begi
     input: textRow("user", "hello", runId),
     startedAt: "2026-01-01T00:00:00.000Z",
     limits: null,
+    trigger: "api",
+    onBusy: "reject",
+    background: false,
+    options: {},
+    callbackUrl: null,
+    triggerId: null,
+    deliveryId: null,
     ...changes,
   };
 };
@@ -66,6 +74,27 @@ export const begun = (outcome: BeginOutcome): LoadedSession => {
 
 export const start = async (db: Db, fixture: Fixture, changes: Partial<BeginTurn> = {}): Promise<LoadedSession> =>
   begun(await beginTurn(db, turnOf(fixture, changes)));
+
+export const taking = (session: LoadedSession, changes: Partial<TakeRun> = {}): TakeRun => ({
+  tenantId: session.tenantId,
+  runId: session.lease.holder,
+  token: newId("run"),
+  startedAt: "2026-01-01T00:01:00.000Z",
+  limits: null,
+  ...changes,
+});
+
+export const taken = (outcome: TakeOutcome): LoadedSession => {
+  if (outcome.kind !== "taken") throw new Error(`the run was not taken: ${outcome.kind}`);
+  return outcome.session;
+};
+
+/** Another Worker takes the same run up. */
+export const takeOver = async (
+  db: Db,
+  session: LoadedSession,
+  changes: Partial<TakeRun> = {},
+): Promise<LoadedSession> => taken(await takeRun(db, taking(session, changes)));
 
 export const NO_TOTALS: RunTotals = {
   steps: 1,

@@ -25,6 +25,7 @@ import {
   NO_TOTALS,
   recordOf,
   start,
+  takeOver,
   textRow,
   turnOf,
 } from "../../support/store.ts";
@@ -98,7 +99,7 @@ describe("a committed revision (M1, M2, M3)", () => {
     const late = await start(db, fixture);
     await recordSummaryFailure(db, late, { reason: "timeout", cooldownSeconds: 900, record: recordOf(late) });
     await database.advanceClock(200);
-    await start(db, fixture);
+    await takeOver(db, late);
     const before = await head();
     const usage = { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 };
     const record = {
@@ -242,7 +243,7 @@ describe("a reading (G3, E4)", () => {
     const results = { row: textRow("tool", "result", session.lease.holder), seq: seq(3) };
     await storeResults(db, session, results, seq(4), recordOf(session));
     const message = { row: textRow("assistant", "done", session.lease.holder), seq: seq(4) };
-    await storeFinish(db, session, finishOf(session, { message, base: seq(5), record: reading(950), compactions: 1 }));
+    await storeFinish(db, session, finishOf(session, { message, base: seq(5), record: reading(950) }));
     expect(db.roundTrips.counted - trips).toBe(3);
     expect(
       await database.sql("select tokens_read from compactions where session_id = $1", [fixture.sessionId]),

@@ -6,6 +6,7 @@ import { LeaseLost } from "../../../src/store/errors.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
 import { addInput } from "../../../src/store/inputs.ts";
 import { storeAssistant, storeProgress, storeResults } from "../../../src/store/steps.ts";
+import { takeRun } from "../../../src/store/take.ts";
 import { type TestDatabase, testDatabase } from "../../support/database.ts";
 import {
   begun,
@@ -16,6 +17,8 @@ import {
   NO_TOTALS,
   recordOf,
   start,
+  takeOver,
+  taking,
   textRow,
   turnOf,
 } from "../../support/store.ts";
@@ -187,31 +190,40 @@ describe("the lease", () => {
     expect(await head()).toMatchObject({ next_seq: "3", lease_holder: null, lease_epoch: "1" });
   });
 
-  it("expires after 180 s by the database's clock; the next run takes over and the dead one is recorded as failed (M2)", async () => {
+  it("expires after 180 s by the database's clock; the run goes on in another Worker, and nobody else begins before it (M2)", async () => {
     const first = await start(db, fixture);
     await database.advanceClock(179);
-    expect((await beginTurn(db, turnOf(fixture))).kind).toBe("busy");
+    expect(await beginTurn(db, turnOf(fixture))).toMatchObject({ kind: "busy", stranded: null });
+    expect((await takeRun(db, taking(first))).kind).toBe("held");
     await database.advanceClock(2);
-    const second = await start(db, fixture);
-    expect(second).toMatchObject({ nextSeq: 3, lease: { epoch: 2 } });
-    expect(await runs()).toEqual([
-      { id: first.lease.holder, status: "failed" },
-      { id: second.lease.holder, status: "running" },
-    ]);
-    const events = await database.sql("select run_id, type from run_events where session_id = $1 order by n", [
+    expect(await beginTurn(db, turnOf(fixture))).toMatchObject({
+      kind: "busy",
+      runId: first.lease.holder,
+      stranded: { sessionId: fixture.sessionId },
+    });
+    const second = await takeOver(db, first);
+    expect(second).toMatchObject({ nextSeq: 2, lease: { holder: first.lease.holder, epoch: 2 }, run: { attempts: 2 } });
+    expect(await runs()).toEqual([{ id: first.lease.holder, status: "running" }]);
+    const events = await database.sql("select type from run_events where session_id = $1 order by n", [
       fixture.sessionId,
     ]);
-    expect(events).toEqual([
-      { run_id: first.lease.holder, type: "run.started" },
-      { run_id: first.lease.holder, type: "run.failed" },
-      { run_id: second.lease.holder, type: "run.started" },
-    ]);
+    expect(events).toEqual([{ type: "run.started" }]);
+  });
+
+  it("is renewed by progress up to 15 minutes after it was taken, and not beyond", async () => {
+    const session = await start(db, fixture);
+    for (let minute = 2; minute <= 14; minute += 2) {
+      await database.advanceClock(120);
+      await storeProgress(db, session, "text");
+    }
+    await database.advanceClock(61);
+    await expect(storeProgress(db, session, "text")).rejects.toThrow(LeaseLost);
   });
 
   it("lets a late holder change nothing, at any of its writes (M2)", async () => {
     const late = await start(db, fixture);
     await database.advanceClock(200);
-    const owner = await start(db, fixture);
+    const owner = await takeOver(db, late);
     const before = [await log(), await head(), await runs()];
     const row = textRow("assistant", "late", late.lease.holder);
     await expect(storeAssistant(db, late, { row, seq: seq(2) }, NO_TOTALS, recordOf(late))).rejects.toThrow(LeaseLost);
@@ -325,7 +337,7 @@ describe("input that arrives during a run (M5)", () => {
 });
 
 describe("a batch whose run died (M7)", () => {
-  it("is closed at the seq that was kept for it, before the input of the next turn", async () => {
+  it("is closed at the seq that was kept for it, by whoever goes on with the run", async () => {
     const dead = await start(db, fixture);
     await storeAssistant(
       db,
@@ -335,27 +347,25 @@ describe("a batch whose run died (M7)", () => {
       recordOf(dead),
     );
     await database.advanceClock(200);
-    const next = await start(db, fixture);
-    expect(next).toMatchObject({ openBatchSeq: 2, nextSeq: 5 });
+    const next = await takeOver(db, dead);
+    expect(next).toMatchObject({ openBatchSeq: 2, nextSeq: 4 });
     expect(next.rows.map((row) => [row.seq, row.calls])).toEqual([
       [1, []],
       [2, ["toolu_1", "toolu_2"]],
-      [4, []],
     ]);
     await storeResults(
       db,
       next,
       { row: textRow("tool", "closed", next.lease.holder), seq: seq(3) },
-      seq(5),
+      seq(4),
       recordOf(next),
     );
     expect((await log()).map(({ seq, text }) => [seq, text])).toEqual([
       [1, "hello"],
       [2, "calling"],
       [3, "closed"],
-      [4, "hello"],
     ]);
-    expect(await head()).toMatchObject({ open_batch_seq: null, next_seq: "5" });
+    expect(await head()).toMatchObject({ open_batch_seq: null, next_seq: "4" });
   });
 });
 

@@ -1,0 +1,49 @@
+/** What the loop works on: a turn with everything around it. */
+import type { Provider } from "../models/provider.ts";
+import type { LogRow, ThinkingSetting, ViewMessage } from "../protocol/messages.ts";
+import type { Middleware, RunContext } from "../protocol/middleware.ts";
+import type { Journal } from "./ports.ts";
+
+export interface AgentSettings {
+  /** The session's own system prompt; null for none. */
+  readonly system: string | null;
+  /** Most tokens of one answer. */
+  readonly maxTokens: number;
+  /** Most model calls of one turn. */
+  readonly maxSteps: number;
+  readonly thinking: ThinkingSetting | undefined;
+  readonly toolTimeoutMs: number;
+  /** Most bytes of a request's messages: they all stand in memory at once (V10). */
+  readonly maxRequestBytes: number;
+  /** The turn's deadline, ms since the epoch. */
+  readonly deadlineMs: number;
+}
+
+/** What the loop works on; `rows` grows as the log does. */
+export interface Turn {
+  readonly run: RunContext;
+  readonly rows: LogRow[];
+  readonly stack: readonly Middleware[];
+  readonly provider: Provider;
+  readonly journal: Journal;
+  readonly settings: AgentSettings;
+  readonly now: () => number;
+  readonly onToolFault: (tool: string, error: unknown) => void;
+  /** Called around the time spent waiting for the provider, in ms. */
+  readonly onProviderTime: (durationMs: number) => void;
+  /** What the model is shown of the log. */
+  readonly view: TurnView;
+  /** Whether the stack holds the compaction that a too long prompt is answered with. */
+  readonly compacts: boolean;
+  /** Aborted when the run is to be left to another Worker at the next step; a model call under way is given up for it. */
+  readonly leave: AbortSignal;
+}
+
+/** The view, as the loop needs it; wired in `turns/`. */
+export interface TurnView {
+  messages(): readonly ViewMessage[];
+  /** Leaves all thinking out that is in the log by now, from here on, and records it (V5). */
+  dropThinking(): Promise<void>;
+  /** False where nothing but background would be sent (R1). */
+  drivesCall(): boolean;
+}

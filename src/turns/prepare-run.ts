@@ -1,0 +1,208 @@
+/** A run with everything it works with, before its first step: wires the agent to the store, the files and the provider. */
+import { callerToolsMiddleware } from "../agent/caller-tools.ts";
+import { filesystemMiddleware } from "../agent/filesystem.ts";
+import { memoryMiddleware } from "../agent/memory.ts";
+import { defaultStack } from "../agent/stack.ts";
+import { todoMiddleware } from "../agent/todo.ts";
+import type { Turn } from "../agent/turn.ts";
+import { promptCache } from "../context/cache.ts";
+import { type CompactionOptions, compaction, dropThinking, type LiveView } from "../context/compact.ts";
+import { defaultEstimator } from "../context/estimate-request.ts";
+import { drivesCall } from "../context/view.ts";
+import { r2MediaStore } from "../files/media.ts";
+import { r2FileSystem } from "../files/r2.ts";
+import { fileTools } from "../files/tools/file-tools.ts";
+import { anthropicProvider } from "../models/anthropic.ts";
+import type { EventSink } from "../protocol/events.ts";
+import { inlineMedia } from "../protocol/media-text.ts";
+import type { LogRow } from "../protocol/messages.ts";
+import type { ForcedCompaction, PrivateState, RunContext } from "../protocol/middleware.ts";
+import type { LoadedSession } from "../store/begin.ts";
+import { LeaseLost } from "../store/errors.ts";
+import type { Span } from "../telemetry/tracer.ts";
+import { compactionOptions, liveViewOf, sessionProfile } from "./compaction.ts";
+import type { Deps } from "./deps.ts";
+import { RunCancelled } from "./failure.ts";
+import { createJournal, type RunJournal } from "./journal.ts";
+import { sessionRoot } from "./objects.ts";
+import { readSettings, readTodos } from "./settings.ts";
+
+export interface RunRequest {
+  readonly session: LoadedSession;
+  /** Aborted when nobody waits for the run in this request any more: it is then soon left to the queue. Absent where there is no hurry. */
+  readonly detached?: AbortSignal;
+  /** When the request arrived, ms since the epoch: where the turn's time and overhead begin. */
+  readonly startedMs: number;
+  readonly sink: EventSink;
+}
+
+const timers = (deps: Deps) => ({
+  nowMs: deps.now,
+  after: (delayMs: number, run: () => void) => {
+    const id = setTimeout(run, delayMs);
+    return () => clearTimeout(id);
+  },
+});
+
+/** A run with everything it works with, before its first step. */
+export interface PreparedRun {
+  readonly turn: Turn;
+  readonly journal: RunJournal;
+  readonly live: LiveView;
+  readonly compaction: CompactionOptions;
+  /** Ends the run: out of time, cancelled, or its session lost. */
+  readonly ending: AbortController;
+  /** Has the run left to another Worker at its next step. */
+  readonly leaving: AbortController;
+  overheadMs(): number;
+}
+
+/** @param focus empty for none */
+const forcedBy = (focus: string): ForcedCompaction => ({
+  reason: "manual",
+  focus: focus === "" ? undefined : focus,
+});
+
+/** Builds a run. Does no I/O. */
+export const prepareRun = (deps: Deps, request: RunRequest, span: Span): PreparedRun => {
+  const { session, sink, startedMs } = request;
+  const { config } = deps;
+  let providerMs = 0;
+  const settings = readSettings(session.settings);
+  const profile = sessionProfile(deps, session, settings);
+  const live = liveViewOf(session, settings.context.tool_arg_max_tokens ?? config.context.toolArgMaxTokens);
+  const forced = session.forceCompaction;
+  const privateState: PrivateState = {
+    todos: readTodos(session.todos),
+    forced: forced === null ? null : forcedBy(forced),
+    estimate: null,
+    compacted: false,
+    volatile: new Map(),
+  };
+  const root = sessionRoot(session.tenantId, session.sessionId);
+  const files = r2FileSystem(deps.bucket, root, deps.sleep);
+  const media = r2MediaStore(deps.bucket, root, deps.sleep);
+  const rows: LogRow[] = [];
+  const ending = new AbortController();
+  const leaving = new AbortController();
+  const maxTokens = Math.min(settings.maxTokens ?? config.maxOutputTokens, profile.maxOutputTokens);
+  const deadlineMs = startedMs + config.turnTimeoutMs - session.run.spentMs;
+  const overheadMs = () => deps.now() - startedMs - providerMs;
+  const onProviderTime = (durationMs: number) => {
+    providerMs += durationMs;
+  };
+  let flagTaken = forced === null;
+  /** The flag is taken down by the first write after it was obeyed (G9). */
+  const takeFlag = () => {
+    if (flagTaken || privateState.forced !== null) return {};
+    flagTaken = true;
+    return { forceTaken: true as const };
+  };
+  const journal = createJournal({
+    deps,
+    session,
+    state: privateState,
+    prices: profile.prices,
+    putMedia: media.put,
+    sink,
+    head: () => ({
+      thinkingFloor: live.view.thinkingFloor,
+      calibration: live.calibration,
+      guardState: live.guards,
+      ...takeFlag(),
+      ...(live.view.generation === null || live.reading === null
+        ? {}
+        : { reading: { generation: live.view.generation.number, tokens: live.reading } }),
+    }),
+    onForced: (focus) => {
+      if (privateState.forced !== null) return;
+      privateState.forced = forcedBy(focus);
+      flagTaken = false;
+    },
+    onProgressFailure: (error) => {
+      if (error instanceof LeaseLost) ending.abort(error);
+    },
+    onCancelled: () => ending.abort(new RunCancelled()),
+    callerWaitSeconds: config.callerWaitSeconds,
+    overheadMs,
+  });
+  const run: RunContext = {
+    sessionId: session.sessionId,
+    runId: session.lease.holder,
+    user: session.user,
+    model: session.model,
+    windowTokens: profile.maxInputTokens,
+    promptCaching: true,
+    state: { messages: rows, private: privateState },
+    signal: ending.signal,
+    span,
+    tracer: deps.tracer,
+  };
+  const provider = anthropicProvider({
+    apiKey: config.anthropic.apiKey,
+    baseURL: config.anthropic.baseUrl,
+    maxRetries: config.anthropic.maxRetries,
+    fetch: deps.fetch,
+    timers: timers(deps),
+    resolveMedia: (content, hashes) => inlineMedia(content, hashes, media.get),
+  });
+  const options = compactionOptions({
+    deps,
+    session,
+    settings,
+    profile,
+    maxTokens,
+    rows,
+    live,
+    journal,
+    provider,
+    files,
+    run,
+    deadlineMs,
+    onProviderTime,
+  });
+  const estimateTokens = defaultEstimator.text;
+  const turn: Turn = {
+    run,
+    rows,
+    journal,
+    stack: defaultStack({
+      todo: todoMiddleware,
+      filesystem: filesystemMiddleware({ files, tools: fileTools(files, { estimateTokens }), estimateTokens }),
+      compaction: compaction(options),
+      promptCache,
+      memory: memoryMiddleware(files),
+      callerTools: callerToolsMiddleware({
+        tools: session.tools,
+        fetch: deps.fetch,
+        allowPrivateUrls: config.allowPrivateUrls,
+      }),
+    }),
+    provider,
+    settings: {
+      system: session.system,
+      maxTokens,
+      maxSteps: session.run.options.maxSteps ?? settings.maxSteps ?? config.maxSteps,
+      maxRequestBytes: config.requestMaxBytes,
+      thinking: settings.thinking,
+      toolTimeoutMs: config.toolTimeoutMs,
+      deadlineMs,
+    },
+    now: deps.now,
+    onToolFault: (tool, error) =>
+      deps.log.error("a tool failed unexpectedly", {
+        run_id: run.runId,
+        tool,
+        error: error instanceof Error ? error.name : typeof error,
+      }),
+    onProviderTime,
+    view: {
+      messages: () => options.renderer.messages(rows, live.view),
+      dropThinking: () => dropThinking(options),
+      drivesCall: () => drivesCall(options.renderer.messages(rows, live.view), live.view),
+    },
+    compacts: true,
+    leave: leaving.signal,
+  };
+  return { turn, journal, live, compaction: options, ending, leaving, overheadMs };
+};
