@@ -79,8 +79,7 @@ const statements = ({ tenantId, runId, token, startedAt, limits }: TakeRun): rea
     sql`select r.status, r.key_id, r.trigger, r.input_seq, r.options::text as options, r.steps, r.input_tokens, r.output_tokens, r.cache_read_tokens,
         r.cache_write_tokens, r.cost_usd, r.spent_ms, r.overhead_ms, r.db_round_trips, r.attempts, r.created_at, r.started_at, ${sql.raw(SESSION_COLUMNS)}, h.lease_epoch,
         h.cancel_requested_at is not null as cancelled, coalesce(h.waiting_until <= hango_now(), false) as overdue,
-        h.session_id = ${TAKEN} as taken, h.session_id = ${FRESH} as fresh, h.lease_token = ${token} as ours, ${busyRun} as busy_run,
-        (h.lease_holder = r.id and h.lease_expires_at > hango_now()) as held,
+        h.lease_token = ${token} as ours, ${busyRun} as busy_run, coalesce(h.lease_holder = r.id and h.lease_expires_at > hango_now(), false) as held,
         exists (select 1 from run_events e where e.session_id = h.session_id and e.run_id = r.id and e.n = h.next_event - 1) as first_start
       from runs r join sessions s on s.id = r.session_id join session_heads h on h.session_id = s.id
       where r.id = ${runId} and r.tenant_id = ${tenantId}`,

@@ -203,7 +203,7 @@ describe("a turn", () => {
     ["an empty text block", { input: [{ type: "text", text: "" }] }, "input[0].text"],
     ["a tool result", { input: [{ type: "tool_result", tool_use_id: "x" }] }, "input[0].type"],
     ["an unknown field", { input: "a", temprature: 1 }, "temprature"],
-    ["what a later version brings", { input: "a", background: true }, "background"],
+    ["another value of on_busy", { input: "a", on_busy: "wait" }, "on_busy"],
     ["too many steps", { input: "a", max_steps: 101 }, "max_steps"],
     [
       "bad base64",
