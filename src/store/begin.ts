@@ -170,7 +170,7 @@ const insertQueued = ({ runId, input }: BeginRun, from: SQL): SQL => {
     from runs r where r.id = ${runId} and r.status = 'queued' and exists (select 1 from ${from}) on conflict (id) do nothing`;
 };
 
-/** SQL: leaves input for the run that is on. Reads the head alone, under its lock: a run that ends meanwhile is waited for, and then it is not on. */
+/** SQL: leaves input for the run that is on. The head is locked: a run that ends meanwhile is waited for, and then it is not on. */
 const insertJoining = (input: NewRow, from: SQL): SQL =>
   sql`insert into inputs (id, session_id, origin, content, media, tokens, bytes)
     select ${input.id}, h.session_id, ${input.origin}, ${input.content}::json, ${sql.param([...input.media])}::text[], ${input.tokens}::int,
@@ -178,8 +178,9 @@ const insertJoining = (input: NewRow, from: SQL): SQL =>
     from (select h.session_id from session_heads h where h.session_id in (select s.id from ${from}) and ${runIsOn} for update) h
     on conflict (id) do nothing`;
 
-/** SQL condition over `session_heads h`: a turn is on that takes input up at its next step. */
-const runIsOn: SQL = sql`(h.lease_holder is not null or h.waiting_run_id is not null)`;
+/** SQL condition over `session_heads h`: a turn is on that takes input up at its next step; work between turns would not answer it. */
+const runIsOn: SQL = sql`(h.waiting_run_id is not null
+  or exists (select 1 from runs o where o.id = h.lease_holder and o.trigger <> 'maintenance'))`;
 
 /** SQL condition over `session_heads h`: the run is stored as queued, where it does not start at once; null for never. */
 const queuesWhere = ({ onBusy, background }: BeginRun): SQL | null => {

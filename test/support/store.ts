@@ -89,6 +89,10 @@ export const taken = (outcome: TakeOutcome): LoadedSession => {
   return outcome.session;
 };
 
+/** Brings input to the run that is on. @returns what became of it */
+export const join = async (db: Db, fixture: Fixture, input: NewRow): Promise<BeginOutcome["kind"]> =>
+  (await beginTurn(db, turnOf(fixture, { input, onBusy: "join" }))).kind;
+
 /** Another Worker takes the same run up. */
 export const takeOver = async (
   db: Db,

@@ -6,7 +6,6 @@ import type { Db } from "../../../src/store/db.ts";
 import { eraseSession } from "../../../src/store/erasures.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
-import { addInput } from "../../../src/store/inputs.ts";
 import { finishMaintenance } from "../../../src/store/maintenance.ts";
 import { pageOf } from "../../../src/store/pages.ts";
 import { findCompaction, listCompactions } from "../../../src/store/receipts.ts";
@@ -471,7 +470,10 @@ describe("work between turns", () => {
     expect((await beginTurn(db, turnOf(fixture))).kind).toBe("busy");
     expect((await maintain()).kind).toBe("busy");
     expect(await commitRevision(db, session, change(session, { compaction: compaction() }))).toBe(true);
-    expect(await addInput(db, session.sessionId, textRow("user", "meanwhile", null))).toBe(true);
+    await database.sql(
+      "insert into inputs (id, session_id, origin, content, tokens, bytes) values ($1, $2, 'user', '[]', 1, 2)",
+      [newId("inp"), session.sessionId],
+    );
     database.dropNextAnswer();
     const end = await finishMaintenance(db, session, {
       error: null,

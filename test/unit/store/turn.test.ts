@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { newId, seq } from "../../../src/protocol/ids.ts";
-import { beginTurn } from "../../../src/store/begin.ts";
+import { beginTurn, takeMaintenanceLease } from "../../../src/store/begin.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
-import { addInput } from "../../../src/store/inputs.ts";
 import { storeAssistant, storeProgress, storeResults } from "../../../src/store/steps.ts";
 import { takeRun } from "../../../src/store/take.ts";
 import { type TestDatabase, testDatabase } from "../../support/database.ts";
@@ -13,6 +12,7 @@ import {
   connectTo,
   type Fixture,
   finishOf,
+  join,
   makeSession,
   NO_TOTALS,
   recordOf,
@@ -117,7 +117,7 @@ describe("batches sent twice", () => {
     database.dropNextAnswer();
     await storeAssistant(db, session, { row: call, seq: seq(2) }, NO_TOTALS, { ...recordOf(session), usage: [usage] });
 
-    await addInput(db, session.sessionId, textRow("user", "meanwhile", null));
+    await join(db, fixture, textRow("user", "meanwhile", null));
     const results = textRow("tool", "result", session.lease.holder);
     database.dropNextAnswer();
     const after = await storeResults(db, session, { row: results, seq: seq(3) }, seq(4), recordOf(session));
@@ -275,8 +275,8 @@ describe("input that arrives during a run (M5)", () => {
       NO_TOTALS,
       recordOf(session),
     );
-    expect(await addInput(db, session.sessionId, textRow("user", "first", null))).toBe(true);
-    expect(await addInput(db, session.sessionId, textRow("event", "second", null))).toBe(true);
+    expect(await join(db, fixture, textRow("user", "first", null))).toBe("joined");
+    expect(await join(db, fixture, textRow("event", "second", null))).toBe("joined");
     expect(await log()).toHaveLength(2);
     const { moved } = await storeResults(
       db,
@@ -294,7 +294,7 @@ describe("input that arrives during a run (M5)", () => {
 
   it("keeps a completed turn open, because it has not been answered", async () => {
     const session = await start(db, fixture);
-    await addInput(db, session.sessionId, textRow("user", "one more thing", null));
+    await join(db, fixture, textRow("user", "one more thing", null));
     const outcome = await storeFinish(db, session, finishOf(session));
     expect(outcome).toMatchObject({ kind: "more_input", nextSeq: 4, moved: [{ seq: 3 }] });
     expect(await head()).toMatchObject({ lease_holder: session.lease.holder });
@@ -310,7 +310,7 @@ describe("input that arrives during a run (M5)", () => {
 
   it("is not lost when the run fails: it is in the log for the next turn", async () => {
     const session = await start(db, fixture);
-    await addInput(db, session.sessionId, textRow("user", "still here", null));
+    await join(db, fixture, textRow("user", "still here", null));
     const error = { type: "api_error", code: "provider_error", message: "no", retryable: true };
     const failed = finishOf(session, {
       status: "failed",
@@ -327,12 +327,28 @@ describe("input that arrives during a run (M5)", () => {
     ]);
   });
 
-  it("is refused when no run is on, so that it cannot lie there unread", async () => {
-    expect(await addInput(db, fixture.sessionId, textRow("user", "anyone?", null))).toBe(false);
+  it("begins a turn of its own when none is on, and waits for one when only work between turns is", async () => {
+    expect(await join(db, fixture, textRow("user", "anyone?", null))).toBe("started");
+    const other = await makeSession(database);
+    const [row] = await database.sql("select tenant_id from sessions where id = $1", [other.sessionId]);
+    const maintenance = await takeMaintenanceLease(db, {
+      tenantId: String(row?.tenant_id) as Parameters<typeof takeMaintenanceLease>[1]["tenantId"],
+      keyId: null,
+      session: { id: other.sessionId },
+      runId: newId("run"),
+      startedAt: "2026-01-01T00:00:00.000Z",
+      limits: null,
+    });
+    expect(maintenance.kind).toBe("started");
+    expect(await join(db, other, textRow("user", "anyone?", null))).toBe("queued");
+  });
+
+  it("waits for a run whose Worker died: that goes on, and takes it up", async () => {
     const session = await start(db, fixture);
     await database.advanceClock(200);
-    expect(await addInput(db, session.sessionId, textRow("user", "anyone?", null))).toBe(false);
-    expect(await database.sql("select id from inputs")).toEqual([]);
+    expect(await join(db, fixture, textRow("user", "still there?", null))).toBe("joined");
+    const next = await takeOver(db, session);
+    expect(await storeFinish(db, next, finishOf(next))).toMatchObject({ kind: "more_input", moved: [{ seq: 3 }] });
   });
 });
 
