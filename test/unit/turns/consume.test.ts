@@ -1,0 +1,93 @@
+import { describe, expect, it } from "vitest";
+import type { SessionId, TenantId } from "../../../src/protocol/ids.ts";
+import { createLog } from "../../../src/telemetry/log.ts";
+import { consume } from "../../../src/turns/consume.ts";
+import type { Deps } from "../../../src/turns/deps.ts";
+import type { QueueMessage } from "../../../src/turns/queue.ts";
+
+/** The only part of the dependencies that the door itself uses. */
+const deps = {
+  log: createLog({ level: "error", sink: () => undefined, traceIds: () => undefined }),
+} as unknown as Deps;
+
+const erase = (sessionId: string): QueueMessage => ({
+  v: 1,
+  type: "erase_objects",
+  tenantId: "tnt_1" as TenantId,
+  sessionId: sessionId as SessionId,
+});
+
+/** A batch as the platform hands it over, and what was said of each message. */
+const batchOf = (bodies: readonly unknown[], queue = "hango-work", attempts = 1) => {
+  const said: string[] = [];
+  const messages = bodies.map((body, index) => ({
+    id: String(index),
+    timestamp: new Date(0),
+    body,
+    attempts,
+    ack: () => said.push(`${index} ack`),
+    retry: (options?: { delaySeconds?: number }) => said.push(`${index} retry ${options?.delaySeconds}`),
+  }));
+  return {
+    said,
+    batch: { queue, messages, ackAll: () => undefined, retryAll: () => undefined } as unknown as MessageBatch,
+  };
+};
+
+const failing = { erase_objects: async () => Promise.reject(new Error("no")) };
+
+describe("the queue door", () => {
+  it("does each message on its own: one that fails is given back and blocks no other", async () => {
+    const done: string[] = [];
+    const handlers = {
+      erase_objects: async (_: Deps, { sessionId }: { sessionId: string }) => {
+        if (sessionId === "poison") throw new Error("no");
+        done.push(sessionId);
+      },
+    };
+    const { batch, said } = batchOf([erase("a"), erase("poison"), erase("b")]);
+    await consume(deps, batch, { handlers, givenUp: {} });
+    expect(done).toEqual(["a", "b"]);
+    expect(said).toEqual(["0 ack", "1 retry 30", "2 ack"]);
+  });
+
+  it.each([
+    [1, 30],
+    [2, 60],
+    [3, 120],
+    [4, 240],
+    [5, 480],
+    [6, 600],
+    [40, 600],
+  ])("after %i deliveries waits %i s", async (attempts, seconds) => {
+    const { batch, said } = batchOf([erase("a")], "hango-work", attempts);
+    await consume(deps, batch, { handlers: failing, givenUp: {} });
+    expect(said).toEqual([`0 retry ${seconds}`]);
+  });
+
+  it.each([
+    ["of another version", { ...erase("a"), v: 2 }],
+    ["of an unknown type", { ...erase("a"), type: "dance" }],
+    ["named like a member of every object", { ...erase("a"), type: "toString" }],
+    ["that is no object", "erase_objects"],
+    ["that is null", null],
+  ])("acknowledges a message %s, which another Worker may know, instead of wearing it out", async (_name, body) => {
+    const { batch, said } = batchOf([body]);
+    await consume(deps, batch, { handlers: failing, givenUp: {} });
+    expect(said).toEqual(["0 ack"]);
+  });
+
+  it("puts what a dead letter stood for into a state that shows it, and tries that again where it fails", async () => {
+    const given: string[] = [];
+    const givenUp = {
+      erase_objects: async (_: Deps, { sessionId }: { sessionId: string }) => {
+        given.push(sessionId);
+        if (sessionId === "later") throw new Error("no");
+      },
+    };
+    const { batch, said } = batchOf([erase("a"), erase("later"), { v: 1, type: "compact_backlog" }], "hango-dead");
+    await consume(deps, batch, { handlers: { ...failing, compact_backlog: async () => undefined }, givenUp });
+    expect(given).toEqual(["a", "later"]);
+    expect(said).toEqual(["0 ack", "1 retry 30", "2 ack"]);
+  });
+});
