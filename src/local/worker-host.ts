@@ -1,6 +1,7 @@
 /** The built Worker in workerd on this machine, with the bindings that `wrangler.toml` declares. */
 import { readFile } from "node:fs/promises";
-import { convertV4MiniflareOptions, Miniflare, type V4MiniflareOptions } from "miniflare";
+import { convertV4MiniflareOptions, Miniflare, Response, type V4MiniflareOptions } from "miniflare";
+import { createLocalQueue, QUEUE_DOOR, type QueueSettings, type SentMessage } from "./queue.ts";
 
 export interface WorkerHostOptions {
   /** The bundle; see `buildWorker`. */
@@ -25,6 +26,8 @@ export interface WorkerHost {
   readonly miniflare: Miniflare;
   /** Runs what the cron trigger runs. */
   tick(): Promise<void>;
+  /** Delivers at once what waits in the queue for a later time. */
+  hurryQueue(): void;
   /** Ends workerd. */
   close(): Promise<void>;
 }
@@ -57,16 +60,55 @@ const declared = async (configPath: string): Promise<Declared> => {
   return Object.fromEntries(Object.entries(workerOptions).filter(([name]) => NAMES.includes(name))) as Declared;
 };
 
+type ConsumerOptions = Exclude<Declared["queueConsumers"], readonly string[] | undefined>;
+
+const queuesOf = (consumers: Declared["queueConsumers"]): Readonly<Record<string, QueueSettings>> =>
+  Object.fromEntries(
+    Object.entries((consumers ?? {}) as ConsumerOptions).map(([name, { maxRetries, deadLetterQueue }]) => [
+      name,
+      { maxRetries: maxRetries ?? 3, deadLetterQueue },
+    ]),
+  );
+
 /** Starts the Worker. Rejects when it does not come up. */
 export const startWorkerHost = async (options: WorkerHostOptions): Promise<WorkerHost> => {
-  const worker = await declared(options.configPath);
+  const { queueProducers, queueConsumers, ...worker } = await declared(options.configPath);
+  const [binding, producer] = Object.entries(queueProducers ?? {})[0] ?? ["QUEUE", ""];
+  const name = typeof producer === "string" ? producer : producer.queueName;
+  const queue = createLocalQueue({
+    queues: options.consumesQueues === false ? {} : queuesOf(queueConsumers),
+    deliver: async (to, message) => {
+      const worker = await miniflare.getWorker("hango");
+      const said = await worker.queue(to, [message]);
+      const retried = said.retryMessages.find(({ msgId }) => msgId === message.id);
+      if (retried !== undefined) return { delaySeconds: retried.delaySeconds ?? 0 };
+      const failed = said.outcome !== "ok" || said.retryBatch.retry;
+      return failed ? { delaySeconds: said.retryBatch.delaySeconds ?? 0 } : undefined;
+    },
+  });
   const miniflare = new Miniflare({
     ...convertV4MiniflareOptions({
-      ...worker,
-      ...(options.consumesQueues === false ? { queueConsumers: {} } : {}),
-      // Given as text: a script outside the working directory would not be found.
-      modules: [{ type: "ESModule", path: "worker.js", contents: await readFile(options.scriptPath, "utf8") }],
-      bindings: { ...options.variables },
+      workers: [
+        {
+          ...worker,
+          name: "hango",
+          // Given as text: a script outside the working directory would not be found.
+          modules: [{ type: "ESModule", path: "worker.js", contents: await readFile(options.scriptPath, "utf8") }],
+          bindings: { ...options.variables },
+          serviceBindings: { [binding]: "queue-door" },
+        },
+        {
+          name: "queue-door",
+          ...(worker.compatibilityDate === undefined ? {} : { compatibilityDate: worker.compatibilityDate }),
+          modules: [{ type: "ESModule", path: "queue-door.js", contents: QUEUE_DOOR }],
+          serviceBindings: {
+            SENT: async (request: { json(): Promise<unknown> }) => {
+              queue.send(name, (await request.json()) as readonly SentMessage[]);
+              return new Response();
+            },
+          },
+        },
+      ],
       host: "127.0.0.1",
       port: options.port,
       ...(options.inspectable === true ? { inspectorPort: 0 } : {}),
@@ -80,9 +122,13 @@ export const startWorkerHost = async (options: WorkerHostOptions): Promise<Worke
     url: url.origin,
     miniflare,
     tick: async () => {
-      const fetcher = await miniflare.getWorker();
+      const fetcher = await miniflare.getWorker("hango");
       await fetcher.scheduled({ cron: "*/5 * * * *" });
     },
-    close: () => miniflare.dispose(),
+    hurryQueue: queue.hurry,
+    close: async () => {
+      queue.close();
+      await miniflare.dispose();
+    },
   };
 };

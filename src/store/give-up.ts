@@ -17,8 +17,9 @@ const GIVEN_UP: RunError = {
 const GIVING_UP: SQL = sql`current_setting('hango.giving_up')`;
 
 /**
- * Fails a run that no Worker is at work on, and releases its session. The input of a run that never started goes into the log, unanswered, as that
+ * Fails a run that no Worker is at work on, or only the one that asks, and releases its session. The input of a run that never started goes into the log, unanswered, as that
  * of any failed run. A run that has ended, is at work, or waits behind others stays as it is.
+ * @param token of the take by which the asking Worker holds the run; null for none
  * @returns the run that may have the session now, if there is one
  * @throws StoreUnavailable
  */
@@ -26,12 +27,13 @@ export const failGivenUp = async (
   db: Db,
   tenantId: TenantId,
   runId: RunId,
+  token: string | null,
 ): Promise<{ readonly tenantId: TenantId; readonly sessionId: SessionId; readonly runId: RunId } | null> => {
   const results = await db.batch(
     [
       sql`select set_config('hango.giving_up', coalesce((select h.session_id from runs r join session_heads h on h.session_id = r.session_id
-        where r.id = ${runId} and r.tenant_id = ${tenantId} and r.status in ('queued', 'running') and not coalesce(${leaseLive}, false)
-          and (h.lease_holder = r.id or ${unclaimed}) for update of h), ''), true)`,
+        where r.id = ${runId} and r.tenant_id = ${tenantId} and r.status in ('queued', 'running') and (h.lease_token = ${token} or (not coalesce(${leaseLive}, false)
+          and (h.lease_holder = r.id or ${unclaimed}))) for update of h), ''), true)`,
       sql`update session_heads h set ${RELEASED}, next_event = h.next_event + 2,
           next_seq = h.next_seq + (select count(*) from inputs i where i.run_id = ${runId}) where h.session_id = ${GIVING_UP}`,
       sql`with moved as (delete from inputs i where i.run_id = ${runId} and i.session_id = ${GIVING_UP}

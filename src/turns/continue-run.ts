@@ -7,7 +7,7 @@ import type { Deps } from "./deps.ts";
 import { loadLimits } from "./load-limits.ts";
 import { sendForNext } from "./next-run.ts";
 import type { RunTurn } from "./queue.ts";
-import { executeRun } from "./run.ts";
+import { executeRun, MAX_ATTEMPTS } from "./run.ts";
 
 /**
  * Takes a run up, and runs it. A message that comes twice, or too early, does nothing: whoever is at work, or ends before, sends for what comes
@@ -17,15 +17,18 @@ import { executeRun } from "./run.ts";
 export const continueRun = async (deps: Deps, message: RunTurn): Promise<void> => {
   const startedMs = deps.now();
   const { tenantId, runId } = message;
+  const token = deps.newId("run");
   const outcome = await takeRun(deps.db, {
     tenantId,
     runId,
-    token: deps.newId("run"),
+    token,
     startedAt: new Date(startedMs).toISOString(),
     limits: loadLimits(deps.config),
   });
   switch (outcome.kind) {
     case "taken":
+      // One start too many is for recording the failure with what the run used; if even that cannot be done, the run ends without.
+      if (outcome.session.run.attempts > MAX_ATTEMPTS + 1) return giveUp(deps, message, token);
       try {
         await executeRun(deps, { session: outcome.session, startedMs, sink: () => undefined });
       } catch (error) {
@@ -47,8 +50,10 @@ export const continueRun = async (deps: Deps, message: RunTurn): Promise<void> =
 /** The first of the queue, whose own message may be lost; a run that is at work is only sent for once it is over. */
 const otherThan = (runId: RunId, next: RunId | null): RunId | null => (next === runId ? null : next);
 
-/** What the message stood for can be seen: the run is failed, unless a Worker is at work on it. @throws StoreUnavailable */
-export const giveUpRun = async (deps: Deps, { tenantId, runId }: RunTurn): Promise<void> => {
-  const next = await failGivenUp(deps.db, tenantId, runId);
+const giveUp = async (deps: Deps, { tenantId, runId }: RunTurn, token: string | null): Promise<void> => {
+  const next = await failGivenUp(deps.db, tenantId, runId, token);
   if (next !== null) await sendForNext(deps, next, next.runId);
 };
+
+/** What the message stood for can be seen: the run is failed, unless a Worker is at work on it. @throws StoreUnavailable */
+export const giveUpRun = (deps: Deps, message: RunTurn): Promise<void> => giveUp(deps, message, null);

@@ -16,7 +16,7 @@ import { type PreparedRun, prepareRun, type RunRequest } from "./prepare-run.ts"
 import { resume } from "./resume.ts";
 
 /** Starts of a run whose Worker died each time, before it is failed (issue: at most 3 attempts). */
-const MAX_ATTEMPTS = 3;
+export const MAX_ATTEMPTS = 3;
 
 /** How often a run looks for a hard cancel between its writes, in ms: it is to be heeded within 2 s. */
 const CANCEL_CHECK_MS = 1_500;

@@ -149,6 +149,19 @@ describe("a turn in the background", () => {
     await ended(first.id);
     expect(await log()).toEqual(["user: first", "assistant: one"]);
   });
+
+  it("that takes long keeps no other session's turn waiting", async () => {
+    platform.simulator.enqueue({ hold: "long", reply: { content: "at last" } });
+    const long = (await turn({ input: "go", background: true })).body;
+    await platform.simulator.reached("long");
+    const other = (await call("POST", "/v1/sessions", {})).body.id;
+    platform.simulator.enqueue({ reply: { content: "meanwhile" } });
+    const quick = (await call("POST", `/v1/sessions/${other}/turns`, { input: "go", background: true })).body;
+    await ended(quick.id);
+    expect((await run(long.id)).status).toBe("running");
+    platform.simulator.release("long");
+    await ended(long.id);
+  });
 });
 
 describe("a cancel", () => {
@@ -364,6 +377,27 @@ describe("a client that goes away", () => {
   });
 });
 
+describe("a run that cannot be run", () => {
+  it("is failed after its message has come five times, its input in the session; the runs behind it go on", async () => {
+    await platform.database.sql(
+      "alter table runs add constraint no_poison check (not (status = 'running' and options->>'maxSteps' = '77')) not valid",
+    );
+    const first = (await turn({ input: "poison", background: true, max_steps: 77 })).body;
+    const second = (await turn({ input: "fine", background: true, on_busy: "queue" })).body;
+    await vi.waitFor(
+      async () => {
+        platform.host.hurryQueue();
+        expect((await run(first.id)).status).toBe("failed");
+      },
+      { timeout: 20_000, interval: 100 },
+    );
+    await ended(second.id);
+    expect((await run(first.id)).error).toMatchObject({ code: "run_interrupted", retryable: true });
+    expect((await log()).filter((line: string) => line.startsWith("user"))).toEqual(["user: poison", "user: fine"]);
+    await platform.database.sql("alter table runs drop constraint no_poison");
+  });
+});
+
 describe("a run whose Worker died", () => {
   it("is tried at most three times, then failed with a reason", async () => {
     platform.simulator.enqueue({ reply: { content: [asks("toolu_a")] } });
@@ -380,6 +414,21 @@ describe("a run whose Worker died", () => {
       attempts: 4,
       error: { code: "run_interrupted", message: expect.stringContaining("3 times"), retryable: false },
     });
+    expect(await leases()).toEqual([{ lease_holder: null, waiting_run_id: null }]);
+  });
+
+  it("and who cannot even be prepared is failed too, so that its session is free again", async () => {
+    platform.simulator.enqueue({ reply: { content: [asks("toolu_a")] } });
+    const { id } = (await turn({ input: "go" })).body;
+    await platform.database.sql(
+      `update session_heads set lease_holder = $1, lease_expires_at = hango_now(), waiting_run_id = null, waiting_until = null
+        where session_id = $2`,
+      [id, session],
+    );
+    await platform.database.sql("update runs set status = 'running', attempts = 4 where id = $1", [id]);
+    await platform.database.sql(`update sessions set settings = '{"max_steps": "broken"}' where id = $1`, [session]);
+    await platform.host.tick();
+    await ended(id, "failed");
     expect(await leases()).toEqual([{ lease_holder: null, waiting_run_id: null }]);
   });
 

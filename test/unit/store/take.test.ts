@@ -126,12 +126,12 @@ describe("a queued run", () => {
     const runId = await queued("poison", { background: true });
     const next = await queued("next", { background: true });
     const tenantId = (await tenantOf()) as Parameters<typeof failGivenUp>[1];
-    expect(await failGivenUp(db, tenantId, next)).toEqual({ tenantId, sessionId: fixture.sessionId, runId });
+    expect(await failGivenUp(db, tenantId, next, null)).toEqual({ tenantId, sessionId: fixture.sessionId, runId });
     expect(await log()).toEqual(["1 next"]);
-    expect(await failGivenUp(db, tenantId, runId)).toBeNull();
+    expect(await failGivenUp(db, tenantId, runId, null)).toBeNull();
     expect(await log()).toEqual(["1 next", "2 poison"]);
     expect((await runs()).map(({ status }) => status)).toEqual(["failed", "failed"]);
-    expect(await failGivenUp(db, tenantId, runId)).toBeNull();
+    expect(await failGivenUp(db, tenantId, runId, null)).toBeNull();
     const events = await database.sql("select type from run_events where session_id = $1 order by n", [
       fixture.sessionId,
     ]);
