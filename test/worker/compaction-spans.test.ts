@@ -1,9 +1,8 @@
 /** What a trace shows of a compaction, read from a real OTLP receiver over HTTP. */
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { compactingSession, MODEL, talk } from "../support/compaction.ts";
 import { startTestPlatform, type TestPlatform } from "../support/platform.ts";
+import { type Receiver, startReceiver } from "../support/receiver.ts";
 
 interface Value {
   readonly stringValue?: string;
@@ -25,7 +24,7 @@ interface Span extends Named {
 }
 
 let platform: TestPlatform;
-let collector: Server;
+let collector: Receiver;
 const spans: Span[] = [];
 const bodies: string[] = [];
 const counted: {
@@ -76,20 +75,15 @@ const take = (body: string): void => {
 };
 
 beforeAll(async () => {
-  collector = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    take(Buffer.concat(chunks).toString());
+  collector = await startReceiver((_request, body, response) => {
+    take(body);
     response.end("{}");
   });
-  await new Promise<void>((resolve) => collector.listen(0, "127.0.0.1", resolve));
-  const { port } = collector.address() as AddressInfo;
-  platform = await startTestPlatform({ variables: { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` } });
+  platform = await startTestPlatform({ variables: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
 }, 120_000);
 afterAll(async () => {
-  collector.closeAllConnections();
-  collector.close();
   await platform.close();
+  collector.close();
 });
 beforeEach(() => {
   platform.simulator.reset();

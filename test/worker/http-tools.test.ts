@@ -1,13 +1,13 @@
 /** Tools that are HTTP endpoints of the caller. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type Call, callerOf, makeTenant, startTestPlatform, type TestPlatform } from "../support/platform.ts";
+import { type Receiver, startReceiver } from "../support/receiver.ts";
 
 let platform: TestPlatform;
 let call: Call;
 let session: string;
-let server: Server;
+let server: Receiver;
 let url: string;
 let received: { headers: IncomingMessage["headers"]; body: string }[];
 let answer: (response: ServerResponse) => void;
@@ -19,19 +19,15 @@ const json = (response: ServerResponse, status: number, body: unknown): void => 
 
 beforeAll(async () => {
   platform = await startTestPlatform({ variables: { HANGO_TOOL_TIMEOUT_MS: "500" } });
-  server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    received.push({ headers: request.headers, body: Buffer.concat(chunks).toString() });
+  server = await startReceiver((request, body, response) => {
+    received.push({ headers: request.headers, body });
     answer(response);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/tool`;
+  url = `${server.url}/tool`;
 }, 120_000);
 afterAll(async () => {
-  server.closeAllConnections();
-  server.close();
   await platform.close();
+  server.close();
 });
 beforeEach(async () => {
   received = [];

@@ -1,8 +1,7 @@
 /** The spans of a turn, read from a real OTLP receiver over HTTP. */
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Call, callerOf, makeTenant, startTestPlatform, type TestPlatform } from "../support/platform.ts";
+import { type Receiver, startReceiver } from "../support/receiver.ts";
 
 interface Span {
   readonly name: string;
@@ -21,7 +20,7 @@ interface OtlpValue {
 }
 
 let platform: TestPlatform;
-let collector: Server;
+let collector: Receiver;
 let call: Call;
 const spans: Span[] = [];
 const bodies: string[] = [];
@@ -47,21 +46,16 @@ const take = (body: string): void => {
 };
 
 beforeAll(async () => {
-  collector = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    take(Buffer.concat(chunks).toString());
+  collector = await startReceiver((_request, body, response) => {
+    take(body);
     response.end("{}");
   });
-  await new Promise<void>((resolve) => collector.listen(0, "127.0.0.1", resolve));
-  const { port } = collector.address() as AddressInfo;
-  platform = await startTestPlatform({ variables: { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` } });
+  platform = await startTestPlatform({ variables: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
   call = callerOf(platform.url, await makeTenant(platform.database));
 }, 120_000);
 afterAll(async () => {
-  collector.closeAllConnections();
-  collector.close();
   await platform.close();
+  collector.close();
 });
 
 const named = (name: string): readonly Span[] => spans.filter((span) => span.name === name);
