@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { collectionFolder, sampleFolders } from "./replay/collect.ts";
 import { inWords, PROJECT, runStep, type Step, type StepResult } from "./steps.ts";
+import { UNHANDLED_FILE } from "./unhandled-reporter.ts";
 
 const CHECKS: readonly Step[] = [
   { name: "lint", command: ["src/local/lint.ts"] },
@@ -76,16 +77,19 @@ const MAX_TOLD = 20;
 const MAX_TOLD_CHARS = 600;
 
 /** What failed, said again where the end of a long output shows it: a line or a few for each test, or file that did not load. */
-export const failuresInWords = (report: VitestReport | undefined, exitCode: number): readonly string[] => {
-  const told = (report?.testResults ?? []).flatMap(({ name, status, message, assertionResults }) => {
+export const failuresInWords = (
+  report: VitestReport | undefined,
+  exitCode: number,
+  unhandled: readonly string[],
+): readonly string[] => {
+  const failures = (report?.testResults ?? []).flatMap(({ name, status, message, assertionResults }) => {
     const file = relative(PROJECT, name);
     const failed = assertionResults.filter((result) => result.status === "failed");
     if (failed.length === 0) return status === "failed" ? [`${file}: ${message ?? "did not load"}`] : [];
     return failed.map(({ fullName, failureMessages }) => `${file}: ${fullName}\n  ${failureMessages?.[0] ?? ""}`);
   });
-  if (told.length === 0 && exitCode !== 0) {
-    return [`The test run ended with ${exitCode} without a failed test: an error outside of the tests, printed above.`];
-  }
+  const told = [...failures, ...unhandled.map((error) => `outside of the tests: ${error}`)];
+  if (told.length === 0 && exitCode !== 0) return [`The test run ended with ${exitCode} without saying why.`];
   const more = told.length > MAX_TOLD ? [`and ${told.length - MAX_TOLD} more`] : [];
   return [...told.slice(0, MAX_TOLD).map((text) => text.slice(0, MAX_TOLD_CHARS)), ...more];
 };
@@ -97,7 +101,7 @@ export const closingLine = (tests: Counts, steps: readonly Pick<StepResult, "exi
   return `${tests.passed + steps.length - failedSteps} passed, ${tests.failed + failedSteps} failed${skipped}`;
 };
 
-const readReport = async (path: string): Promise<VitestReport | undefined> => {
+const readJson = async <T>(path: string): Promise<T | undefined> => {
   try {
     return JSON.parse(await readFile(path, "utf8"));
   } catch {
@@ -109,20 +113,30 @@ const main = async (): Promise<void> => {
   const now = () => performance.now();
   const directory = await mkdtemp(join(tmpdir(), "hango-ci-"));
   const report = join(directory, "vitest.json");
+  const unhandled = join(directory, "unhandled.json");
   const steps: StepResult[] = [];
   try {
     const vitest: Step = {
       name: "tests",
-      command: ["vitest", "run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`],
+      command: [
+        "vitest",
+        "run",
+        "--reporter=default",
+        "--reporter=json",
+        "--reporter=./src/local/unhandled-reporter.ts",
+        `--outputFile.json=${report}`,
+      ],
+      env: { [UNHANDLED_FILE]: unhandled },
     };
     const tests = await runStep(vitest, now);
     for (const step of [...CHECKS, ...replaySteps(collectionFolder())]) {
       console.log(`\n--- ${step.name}`);
       steps.push(await runStep(step, now));
     }
-    const read = await readReport(report);
+    const read = await readJson<VitestReport>(report);
+    const outside = (await readJson<readonly string[]>(unhandled)) ?? [];
     const counts = countTests(read, tests.exitCode);
-    for (const failure of failuresInWords(read, tests.exitCode)) console.log(`\nfailed: ${failure}`);
+    for (const failure of failuresInWords(read, tests.exitCode, outside)) console.log(`\nfailed: ${failure}`);
     console.log(`\n${[tests, ...steps].map(inWords).join("\n")}`);
     console.log(closingLine(counts, steps));
     if (tests.exitCode !== 0 || counts.failed > 0 || steps.some(({ exitCode }) => exitCode !== 0)) process.exitCode = 1;

@@ -9,6 +9,8 @@ export interface Step {
   readonly name: string;
   /** A command of `node_modules/.bin`, or a script of the project, and its arguments. */
   readonly command: readonly [string, ...string[]];
+  /** Variables beside those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface StepResult {
@@ -21,11 +23,11 @@ export interface StepResult {
  * Runs one step with this Node, its output on ours.
  * @param now ms, for the elapsed time
  */
-export const runStep = async ({ name, command }: Step, now: () => number): Promise<StepResult> => {
+export const runStep = async ({ name, command, env: own }: Step, now: () => number): Promise<StepResult> => {
   const startedMs = now();
   const [first, ...args] = command;
   const script = join(first.endsWith(".ts") ? PROJECT : BIN, first);
-  const env = { ...process.env, PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}` };
+  const env = { ...process.env, ...own, PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}` };
   const child = spawn(process.execPath, [script, ...args], {
     cwd: PROJECT,
     stdio: ["ignore", "inherit", "inherit"],

@@ -41,23 +41,26 @@ describe("the failures of a CI run are said again at its end:", () => {
 
   test("a failed test by its file, its name and the reason", () => {
     const given = { ...report(5, 1), testResults: [file("test/a.test.ts", "failed", ["adds up"])] };
-    expect(failuresInWords(given, 1)).toEqual(["test/a.test.ts: adds up\n  expected adds up"]);
+    expect(failuresInWords(given, 1, [])).toEqual(["test/a.test.ts: adds up\n  expected adds up"]);
   });
 
   test("a file that does not load, and an error outside of the tests", () => {
     const broken = { ...report(5, 0), testResults: [file("test/b.test.ts", "failed", [], "no such module")] };
-    expect(failuresInWords(broken, 1)).toEqual(["test/b.test.ts: no such module"]);
-    expect(failuresInWords(report(5, 0), 1)).toEqual([expect.stringContaining("an error outside of the tests")]);
-    expect(failuresInWords(undefined, 1)).toHaveLength(1);
+    expect(failuresInWords(broken, 1, [])).toEqual(["test/b.test.ts: no such module"]);
+    expect(failuresInWords(report(5, 0), 1, ["Error: aborted"])).toEqual(["outside of the tests: Error: aborted"]);
+    expect(failuresInWords(report(5, 0), 1, [])).toEqual([expect.stringContaining("without saying why")]);
+    expect(failuresInWords(undefined, 1, [])).toHaveLength(1);
   });
 
   test("not more than can be read, and nothing where nothing failed", () => {
     const names = Array.from({ length: 30 }, (_, index) => `test ${index} ${"x".repeat(1_000)}`);
-    const told = failuresInWords({ ...report(5, 30), testResults: [file("test/a.test.ts", "failed", names)] }, 1);
+    const told = failuresInWords({ ...report(5, 30), testResults: [file("test/a.test.ts", "failed", names)] }, 1, []);
     expect(told).toHaveLength(21);
     expect(told.at(-1)).toBe("and 10 more");
     expect(Math.max(...told.map((text) => text.length))).toBe(600);
-    expect(failuresInWords({ ...report(5, 0), testResults: [file("test/a.test.ts", "passed", [])] }, 0)).toEqual([]);
+    expect(failuresInWords({ ...report(5, 0), testResults: [file("test/a.test.ts", "passed", [])] }, 0, [])).toEqual(
+      [],
+    );
   });
 });
 
