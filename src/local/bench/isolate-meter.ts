@@ -19,7 +19,7 @@ export interface IsolateMeter {
 }
 
 /** The id of the one Worker among those of Miniflare. */
-const WORKER = "core:user:";
+const WORKER = "core:user:hango";
 const HEAP_POLL_MS = 10;
 const QUIET_POLL_MS = 25;
 /** Timers and the inspector's own connection use a little. */
