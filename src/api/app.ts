@@ -4,6 +4,7 @@ import { nameRequest } from "../telemetry/otel.ts";
 import type { Deps } from "../turns/deps.ts";
 import { registerContextRoutes } from "./context.ts";
 import type { App, AppEnv, Ctx } from "./env.ts";
+import { registerErasures } from "./erasures.ts";
 import { invalidInput, respondToError } from "./error-response.ts";
 import { ApiError } from "./errors.ts";
 import { registerFiles } from "./files.ts";
@@ -34,6 +35,7 @@ export interface AppOptions {
 /** The operations of the API, in the order of the documentation. */
 const registrations: readonly ((app: App) => void)[] = [
   registerSessions,
+  registerErasures,
   registerTurns,
   registerRuns,
   registerRunControl,

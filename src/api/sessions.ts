@@ -180,7 +180,7 @@ const registerErase = (app: App): void =>
       operationId: "deleteSession",
       summary: "Erase a session",
       description:
-        "Removes its log, runs, events and settings at once, and its files and offloads shortly after. What was used stays in `/v1/usage`, without session and user. 409 `session_busy` while a run is on.",
+        "Also while a run is on: the run is cancelled and stores nothing more. From the answer on the session is not found, and its key may be used again. Log, runs, events, history, files, offloads and what its webhooks carried are removed, in the background when they are many; `GET /v1/erasures/{id}` says when nothing is left. What was used stays in `/v1/usage`, without session and user.",
       request: { params: sessionParam },
       responses: {
         200: json(
@@ -192,13 +192,8 @@ const registerErase = (app: App): void =>
     async (c) => {
       const { db, queue, log } = c.get("deps");
       const tenantId = tenantOf(c);
-      const outcome = await eraseSession(db, tenantId, sessionRefOf(c.req.valid("param").id));
-      if (outcome.kind === "not_found") throw notFound("session");
-      if (outcome.kind === "busy") {
-        const { runId, retryAfterSeconds } = outcome;
-        throw new ApiError("session_busy", "A run holds the session.", { runId, retryAfterSeconds });
-      }
-      const { sessionId } = outcome;
+      const sessionId = await eraseSession(db, tenantId, sessionRefOf(c.req.valid("param").id));
+      if (sessionId === undefined) throw notFound("session");
       // The erasure is recorded: should the queue not take the message, the cron door sends it again.
       await queue.send({ v: 1, type: "erase_objects", tenantId, sessionId }).catch(() => {
         log.warn("the queue did not take an erasure", { session_id: sessionId });

@@ -125,7 +125,9 @@ const runWaiting = async (c: Ctx, body: TurnBody, session: LoadedSession, starte
   } catch (error) {
     if (!(error instanceof LeaseLost)) throw error;
     const found = await findRun(deps.db, session.tenantId, session.lease.holder);
-    return answerRun(found ?? runningRecord(session, startedAt), false);
+    // Erased meanwhile.
+    if (found === undefined) throw notFound("session");
+    return answerRun(found, false);
   } finally {
     // The answer is on its way: nobody waits here any more.
     answered.abort();
@@ -188,7 +190,9 @@ export const answerStored = async (
   if (wantsStream(c, body)) return attach(c, { tenantId, sessionId: run.sessionId, runId, after: 0 }, replayed);
   while (!isOver(run.status) && run.status !== "requires_action" && deps.now() < until) {
     await deps.sleep(REPLAY_POLL_MS);
-    run = (await findRun(deps.db, tenantId, runId)) ?? run;
+    const found = await findRun(deps.db, tenantId, runId);
+    if (found === undefined) throw notFound("session");
+    run = found;
   }
   return answerRun(run, replayed);
 };

@@ -1,71 +1,113 @@
-/** Erasing a session: its rows at once and together, its objects in R2 afterwards, through the queue. */
+/**
+ * Erasing a session. It is marked at once: its row belongs to no tenant any more, so that no statement finds it, its key is free, and its
+ * head is gone, so that no run holds it or takes it. Its rows and objects go after that, and nothing waits for them.
+ */
 import { type SQL, sql } from "drizzle-orm";
-import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
+import type { SessionId, TenantId } from "../protocol/ids.ts";
 import type { SessionRef } from "./begin.ts";
-import type { Db } from "./db.ts";
-import { leaseLive } from "./lease.ts";
-import { flag, number, text, textOrNull } from "./rows.ts";
+import type { Db, Row } from "./db.ts";
+import { type Erasure, eraseRowsOf, setErasing } from "./erase-rows.ts";
+import { flag, text, time, timeOrNull } from "./rows.ts";
 import { refers } from "./sessions.ts";
 
-/** What stands in the usage records of an erased session: what was used is still billed, by whom in which session is gone. */
-export const ERASED_SESSION = "erased";
+/**
+ * How long somebody who knew the session may go on writing objects for it, in seconds: a run that lost its lease learns it at its next
+ * write, and no Worker outlives the queue's 15 minutes. What they leave behind is found by a last look after that.
+ */
+export const SETTLE_SECONDS = 900;
 
-export type EraseOutcome =
-  | { readonly kind: "erased"; readonly sessionId: SessionId }
-  | { readonly kind: "busy"; readonly runId: RunId; readonly retryAfterSeconds: number }
-  | { readonly kind: "not_found" };
+/** The sweeper leaves an erasure to the queue for so long, in seconds, before it sends it again. */
+const RESEND_SECONDS = 600;
 
-/** SQL: the session that this transaction erases; empty when there is none. */
-const erasing: SQL = sql`current_setting('hango.erasing')`;
+const inSeconds = (seconds: number) => sql`make_interval(secs => ${sql.raw(String(seconds))})`;
+const settled = sql`e.created_at <= hango_now() - ${inSeconds(SETTLE_SECONDS)}`;
 
 /**
- * Erases a session of the tenant in one transaction, unless a run holds its lease. An erased session is erased again without effect.
+ * Marks a session of the tenant as erased, whether a run holds it or not, and removes the first batch of its rows: of most sessions, all.
+ * One round trip. An erased session is erased again without effect.
+ * @param condition over `sessions s` and `session_heads h`: otherwise it is left alone
+ * @returns the session's id; undefined when the tenant has no such session, or not under this condition
  * @throws StoreUnavailable
  */
-export const eraseSession = async (db: Db, tenantId: TenantId, ref: SessionRef): Promise<EraseOutcome> => {
+export const eraseSession = async (
+  db: Db,
+  tenantId: TenantId,
+  ref: SessionRef,
+  condition: SQL = sql`true`,
+): Promise<SessionId | undefined> => {
+  const erasing = sql`current_setting('hango.erasing')`;
   const before = "id" in ref ? sql`e.session_id = ${ref.id}` : sql`false`;
   const results = await db.batch(
     [
-      // The lock keeps a turn from beginning until the rows are gone; it then finds no session.
-      sql`select set_config('hango.erasing', coalesce((select s.id from sessions s join session_heads h on h.session_id = s.id
-        where ${refers(tenantId, ref)} and not coalesce(${leaseLive}, false) for update of h), ''), true)`,
-      sql`insert into erasures (session_id, tenant_id) select s.id, s.tenant_id from sessions s where s.id = ${erasing} on conflict do nothing`,
-      sql`delete from run_events where session_id = ${erasing}`,
-      sql`delete from messages where session_id = ${erasing}`,
-      sql`delete from view_revisions where session_id = ${erasing}`,
-      sql`delete from compactions where session_id = ${erasing}`,
-      sql`delete from inputs where session_id = ${erasing}`,
-      sql`delete from runs where session_id = ${erasing}`,
-      sql`update usage_records set session_id = ${ERASED_SESSION}, run_id = null, user_id = null where session_id = ${erasing}`,
+      // The lock keeps a turn from beginning until the mark is there; it then finds no session. Heads are locked before sessions, as by runs.
+      setErasing(
+        sql`select s.id from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)} and ${condition} for update of h`,
+      ),
+      sql`insert into erasures (session_id, tenant_id, next_at)
+        select s.id, s.tenant_id, hango_now() + ${inSeconds(RESEND_SECONDS)} from sessions s where s.id = ${erasing} on conflict do nothing`,
+      // A run that is queued is not begun any more, and the keys of all may be used again.
+      sql`update runs set status = case when status in ('queued', 'running', 'requires_action') then 'cancelled' else status end,
+          finished_at = coalesce(finished_at, hango_now()), draft = null, idempotency_key = null
+        where session_id = ${erasing} and (status in ('queued', 'running', 'requires_action') or idempotency_key is not null)`,
       sql`delete from session_heads where session_id = ${erasing}`,
-      sql`delete from sessions where id = ${erasing}`,
-      sql`select h.lease_holder, greatest(1, ceil(extract(epoch from h.lease_expires_at - hango_now())))::int as retry_after
-        from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)}`,
+      sql`update sessions set tenant_id = null, key = null, user_id = null, title = null, system = null, tools = '[]', settings = '{}',
+        metadata = '{}', todos = '[]', created_with = '' where id = ${erasing}`,
+      ...eraseRowsOf,
       sql`select e.session_id from erasures e where e.tenant_id = ${tenantId} and (e.session_id = ${erasing} or ${before})`,
     ],
     { name: "erase session", repeatable: true },
   );
   const erased = results.at(-1)?.[0];
-  if (erased !== undefined) return { kind: "erased", sessionId: text(erased, "session_id") as SessionId };
-  const left = results.at(-2)?.[0];
-  if (left === undefined) return { kind: "not_found" };
-  return {
-    kind: "busy",
-    runId: (textOrNull(left, "lease_holder") ?? "") as RunId,
-    retryAfterSeconds: Math.min(number(left, "retry_after"), 10),
-  };
+  return erased === undefined ? undefined : (text(erased, "session_id") as SessionId);
 };
 
-export interface Erasure {
-  readonly tenantId: TenantId;
+/** How far an erasure has come. */
+export interface ErasureState {
   readonly sessionId: SessionId;
+  readonly done: boolean;
+  /** Nobody can write for the session any more. */
+  readonly settled: boolean;
+  readonly createdAt: string;
+  /** When everything was removed the first time. */
+  readonly sweptAt: string | null;
+  /** When nothing was found at the last look. */
+  readonly doneAt: string | null;
 }
 
-/** Erasures whose objects may still be there, oldest first. @throws StoreUnavailable */
-export const unfinishedErasures = async (db: Db, limit: number): Promise<readonly Erasure[]> => {
+const stateOf = (row: Row): ErasureState => ({
+  sessionId: text(row, "session_id") as SessionId,
+  done: flag(row, "done"),
+  settled: flag(row, "settled"),
+  createdAt: time(row, "created_at"),
+  sweptAt: timeOrNull(row, "swept_at"),
+  doneAt: timeOrNull(row, "done_at"),
+});
+
+/** @returns undefined when the tenant has erased no such session @throws StoreUnavailable */
+export const findErasure = async (db: Db, tenantId: TenantId, id: string): Promise<ErasureState | undefined> => {
   const [rows] = await db.batch(
-    [sql`select tenant_id, session_id from erasures where not done order by created_at limit ${limit}`],
-    { name: "unfinished erasures", repeatable: true },
+    [
+      sql`select e.session_id, e.done, ${settled} as settled, e.created_at, e.swept_at, e.done_at from erasures e
+        where e.session_id = ${id} and e.tenant_id = ${tenantId}`,
+    ],
+    { name: "find erasure", repeatable: true },
+  );
+  const row = rows?.[0];
+  return row === undefined ? undefined : stateOf(row);
+};
+
+/**
+ * Erasures that are due to be sent to the queue, oldest first: not swept in time, or to be looked at a last time. They are due again later.
+ * @throws StoreUnavailable
+ */
+export const takeDueErasures = async (db: Db, limit: number): Promise<readonly Erasure[]> => {
+  const [rows] = await db.batch(
+    [
+      sql`update erasures e set next_at = hango_now() + ${inSeconds(RESEND_SECONDS)} where e.session_id in (
+          select d.session_id from erasures d where not d.done and d.next_at <= hango_now() order by d.next_at limit ${limit} for update skip locked)
+        returning e.tenant_id, e.session_id`,
+    ],
+    { name: "due erasures" },
   );
   return (rows ?? []).map((row) => ({
     tenantId: text(row, "tenant_id") as TenantId,
@@ -73,20 +115,18 @@ export const unfinishedErasures = async (db: Db, limit: number): Promise<readonl
   }));
 };
 
-/** Whether a session is recorded as erased and its objects are not. @throws StoreUnavailable */
-export const erasureDue = async (db: Db, { tenantId, sessionId }: Erasure): Promise<boolean> => {
-  const [rows] = await db.batch(
-    [sql`select not done as due from erasures where session_id = ${sessionId} and tenant_id = ${tenantId}`],
-    { name: "erasure due", repeatable: true },
+/**
+ * Records that a look found nothing left.
+ * @param last the look began when nobody could write for the session any more: the erasure is done; else it is looked at again then
+ * @throws StoreUnavailable
+ */
+export const recordSwept = async (db: Db, { tenantId, sessionId }: Erasure, last: boolean): Promise<void> => {
+  const end = last ? sql`, done = true, done_at = hango_now()` : sql``;
+  await db.batch(
+    [
+      sql`update erasures e set swept_at = coalesce(e.swept_at, hango_now()), next_at = e.created_at + ${inSeconds(SETTLE_SECONDS)}${end}
+        where e.session_id = ${sessionId} and e.tenant_id = ${tenantId} and not e.done`,
+    ],
+    { name: "record erasure", repeatable: true },
   );
-  const row = rows?.[0];
-  return row !== undefined && flag(row, "due");
-};
-
-/** Records that the objects are gone. @throws StoreUnavailable */
-export const finishErasure = async (db: Db, { tenantId, sessionId }: Erasure): Promise<void> => {
-  await db.batch([sql`update erasures set done = true where session_id = ${sessionId} and tenant_id = ${tenantId}`], {
-    name: "finish erasure",
-    repeatable: true,
-  });
 };

@@ -76,8 +76,11 @@ export const runRecord = (row: Row): RunRecord => {
   };
 };
 
+/** SQL condition over `runs r`: its session is still the tenant's, and not being erased. */
+const inSession: SQL = sql`exists (select 1 from sessions s where s.id = r.session_id and s.tenant_id = r.tenant_id)`;
+
 export const findRunStatement = (tenantId: TenantId, id: string): SQL =>
-  sql`select ${RUN_COLUMNS} from runs r where r.tenant_id = ${tenantId} and r.id = ${id}`;
+  sql`select ${RUN_COLUMNS} from runs r where r.tenant_id = ${tenantId} and r.id = ${id} and ${inSession}`;
 
 /** @returns undefined when the tenant has no such run @throws StoreUnavailable */
 export const findRun = async (db: Db, tenantId: TenantId, id: string): Promise<RunRecord | undefined> => {
@@ -102,7 +105,7 @@ export const listRuns = async (
   const ofStatus = filter.status === undefined ? sql`true` : sql`r.status = ${filter.status}`;
   const [rows] = await db.batch(
     [
-      sql`select ${RUN_COLUMNS} from runs r where r.tenant_id = ${tenantId} and ${ofSession} and ${ofStatus}
+      sql`select ${RUN_COLUMNS} from runs r where r.tenant_id = ${tenantId} and ${ofSession} and ${ofStatus} and ${inSession}
         and ${page.after(sql`r.id`)} order by ${page.order(sql`r.id`)} limit ${page.limit}`,
     ],
     { name: "list runs", repeatable: true },
@@ -136,6 +139,8 @@ export interface EventPage {
   readonly full: boolean;
   /** The newest run of the scope that has not ended, if there is one. */
   readonly open: { readonly runId: RunId; readonly status: RunStatus; readonly draft: Draft | null } | null;
+  /** The session is not the tenant's any more: it has been erased. */
+  readonly gone: boolean;
 }
 
 /** Events of one page; each may bring a message's content with it. */
@@ -146,12 +151,20 @@ const EVENTS_A_PAGE = 100;
  * @throws StoreUnavailable
  */
 export const readEvents = async (db: Db, tenantId: TenantId, scope: EventScope, after: number): Promise<EventPage> => {
-  const [inEvents, inRuns]: [SQL, SQL] =
+  const [inEvents, inRuns, inSessions]: [SQL, SQL, SQL] =
     "runId" in scope
-      ? [sql`e.run_id = ${scope.runId}`, sql`r.id = ${scope.runId}`]
-      : [sql`e.session_id = ${scope.sessionId}`, sql`r.session_id = ${scope.sessionId}`];
+      ? [
+          sql`e.run_id = ${scope.runId}`,
+          sql`r.id = ${scope.runId}`,
+          sql`s.id = (select r.session_id from runs r where r.id = ${scope.runId})`,
+        ]
+      : [
+          sql`e.session_id = ${scope.sessionId}`,
+          sql`r.session_id = ${scope.sessionId}`,
+          sql`s.id = ${scope.sessionId}`,
+        ];
   // Runs first: a run seen as finished has stored its last event, which the second statement then finds.
-  const [runs, events] = await db.batch(
+  const [runs, events, sessions] = await db.batch(
     [
       sql`select r.id, r.status, r.draft from runs r where r.tenant_id = ${tenantId} and ${inRuns}
         and r.status in ('queued', 'running', 'requires_action') order by r.status = 'running' desc, r.position limit 1`,
@@ -159,6 +172,7 @@ export const readEvents = async (db: Db, tenantId: TenantId, scope: EventScope, 
         from run_events e join sessions s on s.id = e.session_id and s.tenant_id = ${tenantId}
         left join messages m on m.session_id = e.session_id and m.seq = e.message_seq
         where ${inEvents} and e.n > ${after}::bigint order by e.n limit ${EVENTS_A_PAGE}`,
+      sql`select s.id from sessions s where s.tenant_id = ${tenantId} and ${inSessions}`,
     ],
     { name: "read events", repeatable: true },
   );
@@ -175,6 +189,7 @@ export const readEvents = async (db: Db, tenantId: TenantId, scope: EventScope, 
       content: textOrNull(row, "content"),
     })),
     full: rows.length === EVENTS_A_PAGE,
+    gone: sessions?.length === 0,
     open:
       open === undefined
         ? null

@@ -59,9 +59,8 @@ export const sessions = pgTable(
   "sessions",
   {
     id: text("id").primaryKey(),
-    tenantId: text("tenant_id")
-      .notNull()
-      .references(() => tenants.id),
+    /** Null while the session is being erased: it is nobody's, and no statement that asks for a tenant's sessions finds it. */
+    tenantId: text("tenant_id").references(() => tenants.id),
     /** The caller's own name for the session. */
     key: text("key"),
     user: text("user_id"),
@@ -308,9 +307,13 @@ export const runs = pgTable(
     createdAt: createdAt(),
     startedAt: time("started_at"),
     finishedAt: time("finished_at"),
+    /** Its events have been removed by age. */
+    eventsExpired: boolean("events_expired").notNull().default(false),
   },
   (t) => [
     unique("runs_idempotency").on(t.tenantId, t.idempotencyKey),
+    index("runs_keyed").on(t.createdAt).where(sql`idempotency_key is not null`),
+    index("runs_with_events").on(t.finishedAt).where(sql`not events_expired`),
     index("runs_session").on(t.sessionId, t.id),
     index("runs_tenant").on(t.tenantId, t.id),
     index("runs_unfinished").on(t.sessionId, t.position).where(sql`status in ('queued', 'running', 'requires_action')`),
@@ -447,6 +450,7 @@ export const deliveries = pgTable(
     index("deliveries_due").on(t.dueAt).where(sql`status = 'waiting'`),
     index("deliveries_run").on(t.runId),
     index("deliveries_session").on(t.sessionId),
+    index("deliveries_payload").on(t.createdAt).where(sql`payload is not null`),
   ],
 );
 
@@ -482,7 +486,7 @@ export const webhookDeliveries = pgTable(
     runId: text("run_id"),
     url: text("url").notNull(),
     eventType: text("event_type").notNull(),
-    /** The body, signed and sent byte for byte at every attempt. */
+    /** The body, signed and sent byte for byte at every attempt; empty once it was removed, by age or with its session. */
     payload: text("payload").notNull(),
     status: text("status").$type<"pending" | "delivered" | "failed">().notNull().default("pending"),
     attempts: integer("attempts").notNull().default(0),
@@ -499,6 +503,7 @@ export const webhookDeliveries = pgTable(
     index("webhook_deliveries_endpoint").on(t.endpointId, t.id),
     index("webhook_deliveries_tenant").on(t.tenantId, t.id),
     index("webhook_deliveries_session").on(t.sessionId),
+    index("webhook_deliveries_payload").on(t.createdAt).where(sql`payload <> ''`),
   ],
 );
 
@@ -526,10 +531,26 @@ export const idempotencyKeys = pgTable(
   (t) => [primaryKey({ columns: [t.tenantId, t.key] }), index("idempotency_created").on(t.createdAt)],
 );
 
-/** Sessions whose rows are gone and whose objects in R2 are still to be deleted. */
-export const erasures = pgTable("erasures", {
-  sessionId: text("session_id").primaryKey(),
-  tenantId: text("tenant_id").notNull(),
-  done: boolean("done").notNull().default(false),
-  createdAt: createdAt(),
+/** Sessions that are erased, or are being so. */
+export const erasures = pgTable(
+  "erasures",
+  {
+    sessionId: text("session_id").primaryKey(),
+    tenantId: text("tenant_id").notNull(),
+    /** Nothing was left, at a time when nobody could write for the session any more. */
+    done: boolean("done").notNull().default(false),
+    /** When the sweeper sends it to the queue (again). */
+    nextAt: time("next_at").notNull().default(sql`hango_now()`),
+    /** When everything was removed the first time. */
+    sweptAt: time("swept_at"),
+    doneAt: time("done_at"),
+    createdAt: createdAt(),
+  },
+  (t) => [index("erasures_due").on(t.nextAt).where(sql`not done`)],
+);
+
+/** When each task of the cron trigger that need not run every minute is due next. */
+export const maintenanceTasks = pgTable("maintenance_tasks", {
+  name: text("name").primaryKey(),
+  nextAt: time("next_at").notNull(),
 });

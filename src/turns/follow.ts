@@ -72,6 +72,11 @@ export async function* follow(
     if (page.full) continue;
     const { open } = page;
     const base = { n: null, sessionId, createdAt: new Date(deps.now()).toISOString() };
+    if (page.gone) {
+      // Erased, its events with it: whoever waits for the run's end is told what became of it.
+      if (runId !== undefined) yield { ...base, runId, type: "run.cancelled", data: '{"status":"cancelled"}' };
+      return;
+    }
     if (open?.draft) {
       yield* draftEvents(open.runId, open.draft, told, base);
       told = open.draft;

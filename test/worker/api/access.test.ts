@@ -61,6 +61,7 @@ let api: Harness;
 let tenant: TestTenant;
 let other: TestTenant;
 let session: string;
+let erased: string;
 let keyId: string;
 const runId = "run_ACCESS0000000000000000000";
 
@@ -70,6 +71,7 @@ const fill = (operation: Listed): string =>
     .replace("/keys/{id}", `/keys/${keyId}`)
     .replace("/tenants/{id}", `/tenants/${tenant.id}`)
     .replace("/sessions/{id}", `/sessions/${session}`)
+    .replace("/erasures/{id}", `/erasures/${erased}`)
     .replace("{path}", "secret.md")
     .replace("{generation}", "1");
 
@@ -87,6 +89,8 @@ beforeAll(async () => {
   tenant = await api.tenant();
   other = await api.tenant();
   session = (await api.call("POST", "/v1/sessions", { key: tenant.key, json: { key: "shared name" } })).json.id;
+  erased = (await api.call("POST", "/v1/sessions", { key: tenant.key, json: {} })).json.id;
+  await api.call("DELETE", `/v1/sessions/${erased}`, { key: tenant.key });
   await api.call("PUT", `/v1/sessions/${session}/files/secret.md`, { key: tenant.key, body: "secret" });
   await api.db.sql(
     "insert into runs (id, tenant_id, session_id, status, trigger, model, finished_at) values ($1, $2, $3, 'completed', 'api', 'm', hango_now())",
@@ -112,6 +116,7 @@ describe("the document", () => {
       "GET /v1/sessions/{id}": "read",
       "PATCH /v1/sessions/{id}": "write",
       "DELETE /v1/sessions/{id}": "write",
+      "GET /v1/erasures/{id}": "admin",
       "POST /v1/sessions/{id}/turns": "write",
       "GET /v1/runs": "read",
       "GET /v1/sessions/{id}/runs": "read",
