@@ -215,6 +215,23 @@ export const variables = {
     },
     wholeNumber(65_536, REQUEST_HARD_LIMIT_BYTES),
   ),
+  HANGO_RETENTION_DAYS: variable.optional(
+    {
+      description:
+        "Sessions that were not used for so many days are erased, as `DELETE /v1/sessions/{id}` does it. Without it they stay.",
+      ...wholeNumber.words(1, 36_500),
+    },
+    wholeNumber(1, 36_500),
+  ),
+  HANGO_EVENT_RETENTION_DAYS: variable.defaulted(
+    {
+      description:
+        "Days after which the stored events of a finished run are removed, and what a finished webhook delivery carried. The messages of a session stay.",
+      ...wholeNumber.words(1, 36_500),
+      default: "30",
+    },
+    wholeNumber(1, 36_500),
+  ),
   HANGO_ALLOW_PRIVATE_URLS: variable.defaulted(
     {
       description: "Whether callbacks and HTTP tools may reach private and link-local addresses. For development.",
@@ -356,6 +373,8 @@ export const parseConfig = (env: unknown) => {
     detachGraceMs: v.HANGO_DETACH_GRACE_MS,
     callerWaitSeconds: v.HANGO_CALLER_WAIT_SECONDS,
     requestMaxBytes: v.HANGO_REQUEST_MAX_BYTES,
+    retentionDays: v.HANGO_RETENTION_DAYS,
+    eventRetentionDays: v.HANGO_EVENT_RETENTION_DAYS,
     allowPrivateUrls: v.HANGO_ALLOW_PRIVATE_URLS,
     captureContent: v.HANGO_CAPTURE_CONTENT,
     logLevel: v.HANGO_LOG_LEVEL,

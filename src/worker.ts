@@ -9,6 +9,7 @@ import type { Deps } from "./turns/deps.ts";
 import { maintain } from "./turns/maintenance.ts";
 import { makeDeps } from "./turns/make-deps.ts";
 import type { QueueMessage } from "./turns/queue.ts";
+import { turnTasks } from "./turns/tasks.ts";
 
 /** The configuration by the environment that it was read from: the same object for all requests of an isolate. */
 const configs = new WeakMap<object, Config>();
@@ -40,7 +41,7 @@ export default instrumentWorker<object, QueueMessage>(
     fetch: async (request, env, context) => app.fetch(request, env, context),
     queue: (batch, env, context) =>
       consume(depsOf(env, context), batch, { handlers: turnMessages, givenUp: givenUpTurnMessages }),
-    scheduled: (_controller, env, context) => maintain(depsOf(env, context)),
+    scheduled: (_controller, env, context) => maintain(depsOf(env, context), turnTasks),
   },
   (env) => configOf(env).telemetry,
 );

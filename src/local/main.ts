@@ -1,14 +1,12 @@
 /** `npm start`: brings up the platform and says how to use it. With `--json`, one line of JSON on standard output for scripts. */
 import { createServer } from "node:net";
+import { Cron } from "croner";
 import { ConfigError } from "../config.ts";
 import { DirectoryInUseError } from "./directory-lock.ts";
 import { MigrationError } from "./migrate.ts";
 import { type Platform, startPlatform } from "./platform.ts";
 import { parseSettings } from "./settings.ts";
 import { onStopSignal } from "./stop-signals.ts";
-
-/** How often the cron trigger fires (`wrangler.toml`), in ms. */
-const TICK_MS = 5 * 60_000;
 
 const PARENT_POLL_MS = 500;
 
@@ -77,15 +75,18 @@ const main = async (): Promise<void> => {
     onLog: say,
     onProgress: (what) => say(`hango: ${what} ...`),
   });
-  const ticking = setInterval(
-    () => running.tick().catch((error: unknown) => say(`hango: the sweeper failed: ${messageOf(error)}`)),
-    TICK_MS,
+  const ticking = running.crons.map(
+    (cron) =>
+      // A tick that takes longer than a minute is not overtaken by the next.
+      new Cron(cron, { timezone: "UTC", protect: true }, () =>
+        running.tick(cron).catch((error: unknown) => say(`hango: the sweeper failed: ${messageOf(error)}`)),
+      ),
   );
   if (json) process.stdout.write(`${JSON.stringify({ url: running.url, api_key: running.apiKey })}\n`);
   else process.stdout.write(`${welcome(running)}\n`);
   // Asked during the start, it ends what is up by now: nothing is left half begun.
   await asked.promise;
-  clearInterval(ticking);
+  for (const each of ticking) each.stop();
   await running.close();
   process.exit(0);
 };

@@ -35,8 +35,10 @@ export interface Platform {
   readonly apiKey: string;
   /** Undefined where a real provider is configured. */
   readonly simulator: Simulator | undefined;
-  /** What the cron trigger does, done now. */
-  tick(): Promise<void>;
+  /** When the cron triggers fire, as cron expressions in UTC. */
+  readonly crons: readonly string[];
+  /** What a cron trigger does, done now. */
+  tick(cron?: string): Promise<void>;
   /** Ends everything that was started. May be called more than once. */
   close(): Promise<void>;
 }
@@ -183,7 +185,7 @@ export const startPlatform = async (options: PlatformOptions): Promise<Platform>
     undo.add(host.close);
     const apiKey = await apiKeyFor(host.url, { ...kept, adminKey });
     await secrets.write({ adminKey: kept.adminKey, apiKey });
-    return { url: host.url, apiKey, simulator, tick: host.tick, close: undo.run };
+    return { url: host.url, apiKey, simulator, crons: host.crons, tick: host.tick, close: undo.run };
   } catch (error) {
     await undo.run();
     throw error;

@@ -24,8 +24,10 @@ export interface WorkerHostOptions {
 export interface WorkerHost {
   readonly url: string;
   readonly miniflare: Miniflare;
-  /** Runs what the cron trigger runs. */
-  tick(): Promise<void>;
+  /** When the cron triggers fire, as cron expressions in UTC. */
+  readonly crons: readonly string[];
+  /** Runs what a cron trigger runs; the first one, if none is named. */
+  tick(cron?: string): Promise<void>;
   /** Delivers at once what waits in the queue for a later time. */
   hurryQueue(): void;
   /** Ends workerd. */
@@ -51,13 +53,16 @@ const NAMES = [
  * Reads what the Worker is given from `wrangler.toml`. Wrangler is loaded late and told to be quiet: it would otherwise warn about secrets
  * that are handed to the Worker here, and ask the network for its own updates.
  */
-const declared = async (configPath: string): Promise<Declared> => {
+const declared = async (
+  configPath: string,
+): Promise<{ readonly worker: Declared; readonly crons: readonly string[] }> => {
   process.env.WRANGLER_LOG = "none";
   process.env.WRANGLER_SEND_METRICS = "false";
-  const { unstable_getMiniflareWorkerOptions } = await import("wrangler");
+  const { unstable_getMiniflareWorkerOptions, unstable_readConfig } = await import("wrangler");
   const { workerOptions } = unstable_getMiniflareWorkerOptions(configPath);
   // Of the rest, some options are for bundling, and Miniflare refuses them.
-  return Object.fromEntries(Object.entries(workerOptions).filter(([name]) => NAMES.includes(name))) as Declared;
+  const worker = Object.fromEntries(Object.entries(workerOptions).filter(([name]) => NAMES.includes(name))) as Declared;
+  return { worker, crons: unstable_readConfig({ config: configPath }).triggers.crons ?? [] };
 };
 
 type ConsumerOptions = Exclude<Declared["queueConsumers"], readonly string[] | undefined>;
@@ -72,7 +77,10 @@ const queuesOf = (consumers: Declared["queueConsumers"]): Readonly<Record<string
 
 /** Starts the Worker. Rejects when it does not come up. */
 export const startWorkerHost = async (options: WorkerHostOptions): Promise<WorkerHost> => {
-  const { queueProducers, queueConsumers, ...worker } = await declared(options.configPath);
+  const {
+    worker: { queueProducers, queueConsumers, ...worker },
+    crons,
+  } = await declared(options.configPath);
   const [binding, producer] = Object.entries(queueProducers ?? {})[0] ?? ["QUEUE", ""];
   const name = typeof producer === "string" ? producer : producer.queueName;
   const queue = createLocalQueue({
@@ -121,9 +129,10 @@ export const startWorkerHost = async (options: WorkerHostOptions): Promise<Worke
   return {
     url: url.origin,
     miniflare,
-    tick: async () => {
+    crons,
+    tick: async (cron = crons[0]) => {
       const fetcher = await miniflare.getWorker("hango");
-      await fetcher.scheduled({ cron: "*/5 * * * *" });
+      await fetcher.scheduled(cron === undefined ? {} : { cron });
     },
     hurryQueue: queue.hurry,
     close: async () => {

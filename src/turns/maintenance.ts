@@ -1,39 +1,63 @@
-/** What the cron door does: work that is due by the clock, and work that got lost on its way through the queue. */
-import { unfinishedErasures } from "../store/erasures.ts";
-import { expireIdempotencyKeys } from "../store/expiry.ts";
-import { endDeadMaintenance, strandedRuns } from "../store/take.ts";
+/** The cron door: a list of tasks, each on its own. The door (`worker.ts`) puts the lists of the rooms together. */
+import { makeTaskDue, takeDueTasks } from "../store/maintenance-tasks.ts";
 import type { Deps } from "./deps.ts";
-import { refreshProfiles } from "./refresh-profiles.ts";
 
-/** Erasures that one tick sends on; the next tick takes the rest. A queue takes 100 messages a batch. */
-const ERASURES_PER_TICK = 100;
+/** `more`: what is left is done at the next tick. */
+export type TaskEnd = "done" | "more";
+
+export interface MaintenanceTask {
+  /** Names it in the log and in the store: lasting, and only one has it. */
+  readonly name: string;
+  /**
+   * How often it is due. 0: at every tick, without being recorded, for what must be soon; it then has to be one cheap statement when there is
+   * nothing to do.
+   */
+  readonly everySeconds: number;
+  /** Does a bounded piece of work. May throw: the next tick does it again, and the other tasks are done all the same. */
+  readonly run: (deps: Deps) => Promise<TaskEnd>;
+}
+
+/** Some of the tasks failed; each is in the log. */
+export class MaintenanceFailed extends Error {
+  override readonly name = "MaintenanceFailed";
+  constructor(names: readonly string[]) {
+    super(`maintenance failed: ${names.join(", ")}`);
+  }
+}
+
+const runTask = async (deps: Deps, { name, everySeconds, run }: MaintenanceTask): Promise<boolean> => {
+  try {
+    const end = await run(deps);
+    if (end === "more" && everySeconds > 0) await makeTaskDue(deps.db, name);
+    return true;
+  } catch (error) {
+    deps.log.error("a maintenance task failed", {
+      task: name,
+      error: error instanceof Error ? error.name : typeof error,
+    });
+    // Where the store fails too, the task is due at its own time.
+    if (everySeconds > 0) await makeTaskDue(deps.db, name).catch(() => undefined);
+    return false;
+  }
+};
 
 /**
- * Forgets old idempotency keys, sends unfinished erasures to the queue again, and keeps the models' profiles fresh.
- * @throws StoreUnavailable, or what the queue fails with; the next tick does it all again
+ * Does the tasks that are due, one after the other: those of every tick first.
+ * @throws MaintenanceFailed when a task failed, after all were tried: the platform shows the tick as failed
  */
-export const maintain = async (deps: Deps): Promise<void> => {
-  await expireIdempotencyKeys(deps.db);
-  await sendForStranded(deps);
-  await resendErasures(deps);
-  await refreshProfiles(deps);
-};
-
-/** Runs that one tick sends for; the next tick takes the rest. */
-const RUNS_PER_TICK = 100;
-
-/** Finds the runs that no Worker is at work on, and has the queue go on with them. */
-export const sendForStranded = async (deps: Deps): Promise<void> => {
-  await endDeadMaintenance(deps.db);
-  const runs = await strandedRuns(deps.db, RUNS_PER_TICK);
-  if (runs.length === 0) return;
-  await deps.queue.sendBatch(runs.map((run) => ({ body: { v: 1, type: "run_turn", ...run } })));
-  deps.log.info("sent for stranded runs", { runs: runs.length });
-};
-
-const resendErasures = async (deps: Deps): Promise<void> => {
-  const erasures = await unfinishedErasures(deps.db, ERASURES_PER_TICK);
-  if (erasures.length === 0) return;
-  await deps.queue.sendBatch(erasures.map((erasure) => ({ body: { v: 1, type: "erase_objects", ...erasure } })));
-  deps.log.info("sent unfinished erasures to the queue again", { erasures: erasures.length });
+export const maintain = async (deps: Deps, tasks: readonly MaintenanceTask[]): Promise<void> => {
+  const failed: string[] = [];
+  const runAll = async (some: readonly MaintenanceTask[]): Promise<void> => {
+    for (const task of some) if (!(await runTask(deps, task))) failed.push(task.name);
+  };
+  await runAll(tasks.filter(({ everySeconds }) => everySeconds === 0));
+  const paced = tasks.filter(({ everySeconds }) => everySeconds > 0);
+  try {
+    const due = await takeDueTasks(deps.db, paced);
+    await runAll(paced.filter(({ name }) => due.has(name)));
+  } catch (error) {
+    deps.log.error("the due tasks are not known", { error: error instanceof Error ? error.name : typeof error });
+    failed.push("due tasks");
+  }
+  if (failed.length > 0) throw new MaintenanceFailed(failed);
 };

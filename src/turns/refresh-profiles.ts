@@ -6,7 +6,7 @@ import type { Deps } from "./deps.ts";
 /** Models that one tick asks about; the next tick takes the rest. */
 const MODELS_PER_TICK = 20;
 
-/** Longest time that a tick spends asking, in ms: well within the five minutes between two of them. */
+/** Longest time that a tick spends asking, in ms: well within the minute between two of them. */
 const ASKING_MS = 30_000;
 
 /**
