@@ -4,6 +4,7 @@
  */
 import { benchEstimator } from "./bench/estimator.ts";
 import { benchFlat } from "./bench/flat.ts";
+import { benchLoad } from "./bench/load.ts";
 import { benchRecall } from "./bench/recall.ts";
 
 /** A measurement: prints its tables and answers whether everything held. */
@@ -13,6 +14,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   estimator: benchEstimator,
   recall: benchRecall,
   flat: benchFlat,
+  load: benchLoad,
 };
 
 const main = async (names: readonly string[]): Promise<number> => {

@@ -14,6 +14,8 @@ export interface ReceivedRequest {
   readonly status: number;
   /** When it came, ms since the epoch by the injected clock. */
   readonly timeMs: number;
+  /** When its answer ended, by the same clock; null while it has not. */
+  readonly endedMs: number | null;
   readonly purpose: "turn" | "summarize" | undefined;
   /** What an error answer said. */
   readonly error: string | undefined;
@@ -48,6 +50,7 @@ export const createRecord = () => {
         index: slots.length,
         bodyText: "",
         status: 0,
+        endedMs: null,
         purpose: undefined,
         error: undefined,
         outcome: "open",

@@ -198,6 +198,7 @@ export const startSimulator = async (options: SimulatorOptions = {}): Promise<Si
     const gone = Promise.withResolvers<void>();
     response.on("close", () => {
       gone.resolve();
+      slot.endedMs = nowMs();
       if (slot.outcome === "open") slot.outcome = response.writableFinished ? "answered" : "aborted";
     });
     const line: Line = {

@@ -19,6 +19,7 @@ const request = (index: number, bodyText: string, more: Partial<ReceivedRequest>
   body: undefined,
   status: 200,
   timeMs: 0,
+  endedMs: null,
   purpose: "turn",
   error: undefined,
   outcome: "answered",
