@@ -83,4 +83,4 @@ it("turns that begin while their sessions are erased end in some way, and none l
     expect(
       await platform.database.sql(`select 1 from ${table} where session_id = any($1::text[])`, [`{${ids.join(",")}}`]),
     ).toEqual([]);
-});
+}, 60_000);

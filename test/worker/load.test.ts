@@ -22,4 +22,4 @@ it("12 sessions of 3 turns, 6 at a time: no error, no message lost or doubled, t
   expect(turns.filter(({ overheadMs, clientMs }) => !(overheadMs >= 0 && clientMs > 0))).toEqual([]);
   // Three turns and a tool's second call of each session.
   expect(platform.simulator.requests.filter(({ path }) => path === "/v1/messages")).toHaveLength(48);
-});
+}, 60_000);
