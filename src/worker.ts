@@ -10,6 +10,7 @@ import { maintain } from "./turns/maintenance.ts";
 import { makeDeps } from "./turns/make-deps.ts";
 import type { QueueMessage } from "./turns/queue.ts";
 import { turnTasks } from "./turns/tasks.ts";
+import { outboundMessages, outboundTasks } from "./webhooks/outbound/deliver.ts";
 
 /** The configuration by the environment that it was read from: the same object for all requests of an isolate. */
 const configs = new WeakMap<object, Config>();
@@ -36,12 +37,14 @@ const depsOf = (env: object, context: Pick<ExecutionContext, "waitUntil">): Deps
 
 const app = createApp({ makeDeps: ({ env, waitUntil }) => depsOf(Object(env), { waitUntil }) });
 
+const handlers = { ...turnMessages, ...outboundMessages };
+const tasks = [...turnTasks, ...outboundTasks];
+
 export default instrumentWorker<object, QueueMessage>(
   {
     fetch: async (request, env, context) => app.fetch(request, env, context),
-    queue: (batch, env, context) =>
-      consume(depsOf(env, context), batch, { handlers: turnMessages, givenUp: givenUpTurnMessages }),
-    scheduled: (_controller, env, context) => maintain(depsOf(env, context), turnTasks),
+    queue: (batch, env, context) => consume(depsOf(env, context), batch, { handlers, givenUp: givenUpTurnMessages }),
+    scheduled: (_controller, env, context) => maintain(depsOf(env, context), tasks),
   },
   (env) => configOf(env).telemetry,
 );

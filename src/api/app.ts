@@ -20,6 +20,8 @@ import { registerSessions } from "./sessions.ts";
 import { registerTenants } from "./tenants.ts";
 import { registerTurns } from "./turns.ts";
 import { registerUsage } from "./usage.ts";
+import { registerWebhookDeliveries } from "./webhook-deliveries.ts";
+import { registerWebhookEndpoints } from "./webhook-endpoints.ts";
 
 /** Builds what one request works with. */
 export type MakeDeps = (request: {
@@ -44,6 +46,8 @@ const registrations: readonly ((app: App) => void)[] = [
   registerFiles,
   registerImportExport,
   registerUsage,
+  registerWebhookEndpoints,
+  registerWebhookDeliveries,
   registerKeys,
   registerTenants,
   registerHealth,

@@ -19,6 +19,8 @@ import { runFailure, runJson, runSchema } from "./run-json.ts";
 import { ensureSession } from "./session-create.ts";
 import { sessionParam, sessionRefOf } from "./session-ref.ts";
 import { type EventStream, openEventStream } from "./sse.ts";
+import { boundedText } from "./text.ts";
+import { requireOutboundUrl } from "./webhook-schema.ts";
 
 /** How long a turn is waited for unless the caller says otherwise, in s (api.md). */
 const DEFAULT_WAIT_SECONDS = 60;
@@ -54,6 +56,10 @@ const turnBody = z
       }),
     background: z.boolean().default(false).openapi({
       description: "Answer 202 at once; the turn is run outside of this request, also where the session is idle.",
+    }),
+    callback_url: boundedText(2_048, 1).optional().openapi({
+      description:
+        "Told of the run's end by a signed POST (docs/webhooks.md): https, and no private address. Its secret: `GET /v1/webhook_endpoints/callback_secret`.",
     }),
     create: z.boolean().default(false).openapi({ description: "With `key:`, make the session if there is none." }),
   })
@@ -227,6 +233,8 @@ export const attach = (c: Ctx, attachment: Attachment, replayed = false): Respon
 
 const post = async (c: Ctx, id: string, body: TurnBody): Promise<Response> => {
   const deps = c.get("deps");
+  if (body.callback_url !== undefined)
+    requireOutboundUrl("callback_url", body.callback_url, deps.config.allowPrivateUrls);
   const request = {
     keyHash: await keyHashOf(deps, c.req.raw.headers),
     session: sessionRefOf(id),
@@ -237,7 +245,7 @@ const post = async (c: Ctx, id: string, body: TurnBody): Promise<Response> => {
     onBusy: body.on_busy,
     background: body.background,
     options: body.max_steps === undefined ? {} : { maxSteps: body.max_steps },
-    callbackUrl: null,
+    callbackUrl: body.callback_url ?? null,
   };
   let outcome = await begin(deps, request);
   if (outcome.kind === "session_not_found" && body.create) {

@@ -1,9 +1,10 @@
 /** The end of a turn, in one round trip. */
 import { sql } from "drizzle-orm";
-import type { RunId, Seq } from "../protocol/ids.ts";
+import type { RunId, Seq, WebhookDeliveryId } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { Db } from "./db.ts";
 import { busyRun, leaseHeld, RELEASED } from "./lease.ts";
+import { tellOfRun, toldIds } from "./outbox.ts";
 import { flag, logRow, number, textOrNull, time, timeOrNull } from "./rows.ts";
 import {
   insertEvents,
@@ -59,6 +60,8 @@ export type FinishOutcome =
       readonly attempts: number;
       /** The run that has waited longest for the session, now free. */
       readonly next: RunId | null;
+      /** What is to be sent to the tenant's receivers. */
+      readonly deliveries: readonly WebhookDeliveryId[];
     }
   /** Input had been waiting and is now in the log after the message: the run is not over. */
   | { readonly kind: "more_input"; readonly moved: readonly LogRow[]; readonly nextSeq: number };
@@ -96,6 +99,7 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
         from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)} and ${closes}`,
       ...insertEvents(run, closing.events, closes),
       sql`update session_heads h set ${RELEASED} where ${leaseHeld(run.lease)} and ${closes}`,
+      tellOfRun(run.tenantId, run.lease.holder),
       sql`select r.db_round_trips is not null and r.status = ${finish.status} and h.lease_epoch = ${run.lease.epoch} as closed,
           (${leaseHeld(run.lease)}) as held, h.next_seq, r.created_at, r.started_at, r.finished_at, r.attempts, ${busyRun} as next
         from runs r join session_heads h on h.session_id = r.session_id where r.id = ${run.lease.holder}`,
@@ -114,6 +118,7 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
       finishedAt: time(state, "finished_at"),
       attempts: number(state, "attempts"),
       next: textOrNull(state, "next") as RunId | null,
+      deliveries: toldIds(results.at(-3)),
     };
   }
   const head = requireHeld(state);

@@ -1,8 +1,10 @@
 /** Recording what changed in the view, and what a compaction that failed leaves behind (context sections 6 and 7). */
 import { type SQL, sql } from "drizzle-orm";
+import type { WebhookDeliveryId } from "../protocol/ids.ts";
 import type { Usage } from "../protocol/messages.ts";
 import type { Db } from "./db.ts";
 import { leaseHeld } from "./lease.ts";
+import { tellOfCompaction, toldIds } from "./outbox.ts";
 import { formatRanges } from "./ranges.ts";
 import { flag } from "./rows.ts";
 import {
@@ -83,10 +85,16 @@ const insertRevision = (run: RunIdentity, { attemptId, view, reason }: NewRevisi
  * Stores a change of the view, with its generation if it is a compaction, and makes it the current one: all of it or nothing, in one
  * round trip, on the condition that the lease is held and the view is still what the change was made from (M2). Sent again it stores
  * nothing twice, and answers as the first time.
+ * @param onTold given what is to be sent to the tenant's receivers about it
  * @returns false when the run is late: then nothing was stored, no counter, no cooldown, no usage
  * @throws StoreUnavailable
  */
-export const commitRevision = async (db: Db, run: RunIdentity, change: NewRevision): Promise<boolean> => {
+export const commitRevision = async (
+  db: Db,
+  run: RunIdentity,
+  change: NewRevision,
+  onTold?: (deliveries: readonly WebhookDeliveryId[]) => void,
+): Promise<boolean> => {
   const { attemptId, base, view, compaction, record } = change;
   const stored = sql`exists (select 1 from view_revisions v where v.session_id = ${run.sessionId} and v.attempt_id = ${attemptId})`;
   const unchanged = sql`h.revision = ${base.revision}::bigint and coalesce((select v.generation from view_revisions v
@@ -104,11 +112,13 @@ export const commitRevision = async (db: Db, run: RunIdentity, change: NewRevisi
       touchLease(run, record, [sql`revision = ${view.revision}::bigint`, ...cooldown], sql`${unchanged} and ${stored}`),
       ...insertUsage(run, record.usage, stored),
       ...insertEvents(run, record.events, stored),
+      ...(compaction === null ? [] : [tellOfCompaction(run.tenantId, attemptId)]),
       sql`select ${stored} as stored`,
     ],
     { name: "commit revision", repeatable: true },
   );
   const answer = results.at(-1)?.[0];
+  if (compaction !== null) onTold?.(toldIds(results.at(-2)));
   return answer !== undefined && flag(answer, "stored");
 };
 

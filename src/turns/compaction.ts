@@ -23,6 +23,7 @@ import { compactedData, compactionEvents } from "./compaction-events.ts";
 import type { Deps } from "./deps.ts";
 import { historyPort } from "./history-port.ts";
 import type { RunJournal } from "./journal.ts";
+import { sendDeliveries } from "./send-deliveries.ts";
 import type { SessionSettings } from "./settings.ts";
 import { storedViewOf, viewStateOf } from "./stored-view.ts";
 import { summariserPort } from "./summariser-port.ts";
@@ -107,23 +108,28 @@ const commitPort = ({ deps, session, live, journal }: CompactionWiring, summaris
       const { view, reason, compaction } = change;
       if (change.trigger !== null) journal.note("context.compacted", compactedData(change));
       const taken = record(change, view.thinkingFloor);
-      const stored = await commitRevision(deps.db, session, {
-        attemptId: compaction?.receipt.attemptId ?? deps.newId("cmp"),
-        base: { revision: live.stored.revision, generation: live.stored.generation?.number ?? 0 },
-        view: storedViewOf(view),
-        reason,
-        compaction:
-          compaction === null
-            ? null
-            : {
-                ...compaction.receipt,
-                coveredHash: await sha256(rangesText(compaction.generation.covered)),
-                costUsd:
-                  compaction.receipt.usage === null ? null : costUsd(summariser.prices, compaction.receipt.usage),
-              },
-        clearsCooldown: compaction !== null,
-        record: taken.record,
-      });
+      const stored = await commitRevision(
+        deps.db,
+        session,
+        {
+          attemptId: compaction?.receipt.attemptId ?? deps.newId("cmp"),
+          base: { revision: live.stored.revision, generation: live.stored.generation?.number ?? 0 },
+          view: storedViewOf(view),
+          reason,
+          compaction:
+            compaction === null
+              ? null
+              : {
+                  ...compaction.receipt,
+                  coveredHash: await sha256(rangesText(compaction.generation.covered)),
+                  costUsd:
+                    compaction.receipt.usage === null ? null : costUsd(summariser.prices, compaction.receipt.usage),
+                },
+          clearsCooldown: compaction !== null,
+          record: taken.record,
+        },
+        (deliveries) => sendDeliveries(deps, session.tenantId, deliveries),
+      );
       if (!stored) return false;
       live.stored = view;
       taken.publish();

@@ -19,11 +19,12 @@ import { createDraft } from "./draft.ts";
 import { createEventWriter, type EventWriter } from "./event-writer.ts";
 import { resultBlocks, resultsContent, storedAnswerOf } from "./results.ts";
 import { logRowOf, newRow } from "./rows.ts";
+import { sendDeliveries } from "./send-deliveries.ts";
 import { createTally, type Tally } from "./tally.ts";
 import { usageJson } from "./usage-json.ts";
 
 export interface JournalOptions {
-  readonly deps: Pick<Deps, "db" | "newId" | "now" | "log">;
+  readonly deps: Pick<Deps, "db" | "newId" | "now" | "log" | "queue" | "waitUntil">;
   readonly session: LoadedSession;
   readonly state: PrivateState;
   readonly prices: PriceList | null;
@@ -295,6 +296,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     };
     nextRun = outcome.next;
     closing.publish();
+    sendDeliveries(deps, session.tenantId, outcome.deliveries);
     return { ...outcome, rows };
   };
 

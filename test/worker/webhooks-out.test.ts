@@ -1,0 +1,229 @@
+/** What receivers are told, by the built Worker: through the outbox, the queue, and a signed POST. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import {
+  type Call,
+  callerOf,
+  makeTenant,
+  startTestPlatform,
+  type Tenant,
+  type TestPlatform,
+} from "../support/platform.ts";
+import { isSigned, startWebhookReceiver, type WebhookReceiver } from "../support/webhook-receiver.ts";
+
+let platform: TestPlatform;
+let tenant: Tenant;
+let call: Call;
+let session: string;
+let receiver: WebhookReceiver;
+
+beforeAll(async () => {
+  platform = await startTestPlatform();
+}, 120_000);
+afterAll(() => platform.close());
+beforeEach(async () => {
+  platform.simulator.reset();
+  tenant = await makeTenant(platform.database);
+  call = callerOf(platform.url, tenant);
+  session = (await call("POST", "/v1/sessions", { key: "ticket-1" })).body.id;
+  receiver = await startWebhookReceiver();
+});
+afterEach(() => receiver.close());
+
+const says = (text: string) => platform.simulator.enqueue({ reply: { content: text } });
+const turn = (body: object) => call("POST", `/v1/sessions/${session}/turns`, body);
+const subscribe = async (settings: object = {}) => {
+  const { status, body } = await call("POST", "/v1/webhook_endpoints", { url: `${receiver.url}/events`, ...settings });
+  expect(status).toBe(201);
+  return body;
+};
+const deliveries = async (of: string) => (await call("GET", `/v1/webhook_endpoints/${of}/deliveries`)).body.data;
+/** The log of deliveries, once it says so: an attempt is recorded after the receiver has seen it. */
+const settled = async (of: string, count: number) => {
+  for (;;) {
+    const data = await deliveries(of);
+    if (data.filter(({ status }: { status: string }) => status !== "pending").length >= count) return data;
+  }
+};
+
+describe("an endpoint", () => {
+  it("is told of a completed run: signed, with the run as the API shows it", async () => {
+    const endpoint = await subscribe();
+    says("Hello there.");
+    const { body: run } = await turn({ input: "hello" });
+    const request = await receiver.request(0);
+    expect(request.path).toBe("/events");
+    expect(isSigned(request, endpoint.secret)).toBe(true);
+    expect(request.headers).toMatchObject({ "content-type": "application/json", "user-agent": "hango-webhooks/1" });
+    expect(request.json).toEqual({
+      id: expect.stringMatching(/^evt_[0-9A-Z]{26}$/),
+      type: "run.completed",
+      created_at: run.finished_at,
+      data: { session_id: session, session_key: "ticket-1", run: (await call("GET", `/v1/runs/${run.id}`)).body },
+    });
+    expect(await settled(endpoint.id, 1)).toEqual([
+      {
+        id: request.headers["webhook-id"],
+        type: "webhook_delivery",
+        endpoint_id: endpoint.id,
+        event: "run.completed",
+        session_id: session,
+        run_id: run.id,
+        url: `${receiver.url}/events`,
+        status: "delivered",
+        attempts: 1,
+        next_at: null,
+        response_status: 204,
+        error: null,
+        created_at: run.finished_at,
+        delivered_at: expect.any(String),
+      },
+    ]);
+  });
+
+  it("costs a turn no round trip to the database", async () => {
+    await subscribe();
+    says("Hello.");
+    const { body } = await turn({ input: "hello", callback_url: `${receiver.url}/callback` });
+    expect(body.db_round_trips).toBe(2);
+    await receiver.request(1);
+  });
+
+  it("is told of a failed run, with its error", async () => {
+    const endpoint = await subscribe({ events: ["run.failed"] });
+    platform.simulator.enqueue({ fault: { kind: "error", status: 400, type: "invalid_request_error" } } as never);
+    const { body } = await turn({ input: "hello" });
+    const { json } = await receiver.request(0);
+    expect(json).toMatchObject({
+      type: "run.failed",
+      data: { run: { id: body.error.run_id, status: "failed", error: { code: body.error.code } } },
+    });
+    expect(json.data.run).toEqual((await call("GET", `/v1/runs/${body.error.run_id}`)).body);
+    expect(await settled(endpoint.id, 1)).toHaveLength(1);
+  });
+
+  it("is not told of what it did not ask for, nor when it is disabled, nor of another tenant's runs", async () => {
+    const other = await subscribe({ events: ["run.failed"] });
+    const off = await subscribe({ enabled: false });
+    const strangers = callerOf(platform.url, await makeTenant(platform.database));
+    await strangers("POST", "/v1/webhook_endpoints", { url: `${receiver.url}/stranger` });
+    const told = await subscribe({ events: ["run.completed"] });
+    says("Hello.");
+    await turn({ input: "hello" });
+    await settled(told.id, 1);
+    expect([await deliveries(other.id), await deliveries(off.id)]).toEqual([[], []]);
+    expect(receiver.received.map(({ path }) => path)).toEqual(["/events"]);
+  });
+
+  it("gets the same bytes under the same id when a delivery is sent again, signed anew with all valid secrets", async () => {
+    const endpoint = await subscribe();
+    says("Hello.");
+    await turn({ input: "hello" });
+    const [delivery] = await settled(endpoint.id, 1);
+    const rotated = await call("POST", `/v1/webhook_endpoints/${endpoint.id}/rotate_secret`, { overlap_seconds: 3600 });
+    expect(rotated.body).toMatchObject({
+      id: endpoint.id,
+      signing_secrets: 2,
+      secret: expect.stringMatching(/^whsec_/),
+    });
+    const again = await call("POST", `/v1/webhook_endpoints/${endpoint.id}/deliveries/${delivery.id}/redeliver`);
+    expect([again.status, again.body.status]).toEqual([202, "pending"]);
+    const [first, second] = [await receiver.request(0), await receiver.request(1)];
+    expect([second.body, second.headers["webhook-id"]]).toEqual([first.body, first.headers["webhook-id"]]);
+    expect([
+      isSigned(first, rotated.body.secret),
+      isSigned(second, rotated.body.secret),
+      isSigned(second, endpoint.secret),
+    ]).toEqual([false, true, true]);
+    await platform.database.advanceClock(3_601);
+    await settled(endpoint.id, 1);
+    await call("POST", `/v1/webhook_endpoints/${endpoint.id}/deliveries/${delivery.id}/redeliver`);
+    const third = await receiver.request(2);
+    expect([isSigned(third, rotated.body.secret), isSigned(third, endpoint.secret)]).toEqual([true, false]);
+  });
+
+  it("gets a test event on request", async () => {
+    const endpoint = await subscribe({ events: ["run.failed"] });
+    const { status, body } = await call("POST", `/v1/webhook_endpoints/${endpoint.id}/test`);
+    expect([status, body.event, body.session_id]).toEqual([202, "webhook.test", null]);
+    const request = await receiver.request(0);
+    expect(isSigned(request, endpoint.secret)).toBe(true);
+    expect(request.json).toEqual({
+      id: expect.stringMatching(/^evt_/),
+      type: "webhook.test",
+      created_at: body.created_at,
+      data: { endpoint_id: endpoint.id },
+    });
+  });
+
+  it("that answers 410 is disabled and gets nothing more", async () => {
+    const endpoint = await subscribe();
+    receiver.answer({ status: 410 });
+    says("Hello.");
+    await turn({ input: "hello" });
+    expect(await settled(endpoint.id, 1)).toMatchObject([{ status: "failed", response_status: 410, attempts: 1 }]);
+    expect((await call("GET", `/v1/webhook_endpoints/${endpoint.id}`)).body.enabled).toBe(false);
+    says("Hello.");
+    await turn({ input: "again" });
+    expect(await deliveries(endpoint.id)).toHaveLength(1);
+    expect(await call("POST", `/v1/webhook_endpoints/${endpoint.id}/test`)).toMatchObject({
+      status: 400,
+      body: { error: { code: "invalid_request", param: "id" } },
+    });
+  });
+
+  it("gets what was lost on its way through the queue from the next tick", async () => {
+    const endpoint = await subscribe();
+    const id = `whd_${"0".repeat(26)}`;
+    await platform.database.sql(
+      "insert into webhook_deliveries (id, tenant_id, endpoint_id, session_id, url, event_type, payload) values ($1, $2, $3, '', 'http://old.test', 'webhook.test', '{\"n\": 1}')",
+      [id, tenant.id, endpoint.id],
+    );
+    await platform.database.advanceClock(61);
+    await platform.host.tick();
+    const request = await receiver.request(0);
+    expect([request.headers["webhook-id"], request.body]).toEqual([id, '{"n": 1}']);
+    expect(isSigned(request, endpoint.secret)).toBe(true);
+  });
+});
+
+describe("a callback", () => {
+  it("is told of its run alone, signed with the tenant's callback secret", async () => {
+    const {
+      body: { secret },
+    } = await call("GET", "/v1/webhook_endpoints/callback_secret");
+    says("Hello.");
+    says("Unheard.");
+    const { body: run } = await turn({ input: "hello", callback_url: `${receiver.url}/callback?x=1` });
+    await turn({ input: "again" });
+    const request = await receiver.request(0);
+    expect(request.path).toBe("/callback?x=1");
+    expect(isSigned(request, secret)).toBe(true);
+    expect(request.json).toMatchObject({
+      type: "run.completed",
+      data: { session_id: session, run: { id: run.id, output_text: "Hello." } },
+    });
+    expect(await settled("callbacks", 1)).toMatchObject([{ endpoint_id: null, run_id: run.id, status: "delivered" }]);
+  });
+
+  it.each([
+    ["ftp://example.com/", "must be an https:// URL"],
+    ["not a url", "must be an absolute https:// URL"],
+    ["https://user:secret@example.com/", "must not contain a user name or password; use `headers`"],
+  ])("is refused at %s", async (callback_url, message) => {
+    expect(await turn({ input: "hello", callback_url })).toMatchObject({
+      status: 400,
+      body: { error: { code: "invalid_request", param: "callback_url", message: `callback_url: ${message}` } },
+    });
+  });
+});
+
+describe("an erased session", () => {
+  it("leaves no delivery behind", async () => {
+    const endpoint = await subscribe();
+    says("Hello.");
+    await turn({ input: "hello" });
+    await settled(endpoint.id, 1);
+    await call("DELETE", `/v1/sessions/${session}`);
+    expect(await deliveries(endpoint.id)).toEqual([]);
+  });
+});
