@@ -12,6 +12,14 @@ import { overflowOf } from "./overflow.ts";
 import { wrapModel } from "./stack.ts";
 import type { Turn } from "./turn.ts";
 
+/** The turn may make no model call at all: what it may cost has been spent before it. */
+export class BudgetReached extends Error {
+  override readonly name = "BudgetReached";
+  constructor() {
+    super("the budget was reached before the turn made a model call");
+  }
+}
+
 /** Where a run goes on that was begun before. */
 export interface Resumption {
   /** Model calls that were made before. */
@@ -151,11 +159,19 @@ const nextAnswer = async (turn: Turn): Promise<Answer> => {
 const worthStoring = (response: ModelResponse): boolean =>
   response.content !== "[]" && response.stopReason !== "refusal";
 
+/** Why no further call may be made; null while one may. @throws BudgetReached where none was made */
+const limitReached = ({ settings }: Turn, steps: number): "max_steps" | "budget_reached" | null => {
+  if (steps >= settings.maxSteps) return "max_steps";
+  if (settings.withinBudget()) return null;
+  if (steps === 0) throw new BudgetReached();
+  return "budget_reached";
+};
+
 /**
- * Runs a turn to its end: calls the model, runs the tools it asks for, and again, until it has said its last word, the step limit is
+ * Runs a turn to its end: calls the model, runs the tools it asks for, and again, until it has said its last word, the step limit or the budget is
  * reached, the caller has to answer, or something fails.
  * @returns how many model calls the turn has made
- * @throws ModelError, LeaseLost, StoreUnavailable, or the reason of `run.signal` or `leave`
+ * @throws ModelError, BudgetReached, LeaseLost, StoreUnavailable, or the reason of `run.signal` or `leave`
  */
 export const runLoop = async (turn: Turn, from: Resumption): Promise<number> => {
   for (const middleware of turn.stack) await middleware.beforeTurn?.(turn.run);
@@ -176,12 +192,12 @@ export const runLoop = async (turn: Turn, from: Resumption): Promise<number> => 
       ended = (await turn.journal.finish(end)).finished;
       continue;
     }
-    if (steps >= turn.settings.maxSteps) {
+    const limit = limitReached(turn, steps);
+    if (limit !== null) {
       // Input that arrives at the very end is in the log for the next turn: this one has no steps left.
       do
-        ended = (
-          await turn.journal.finish({ stopReason: "max_steps", answer: null, counted: null, outputText: lastText })
-        ).finished;
+        ended = (await turn.journal.finish({ stopReason: limit, answer: null, counted: null, outputText: lastText }))
+          .finished;
       while (!ended);
       continue;
     }

@@ -9,7 +9,7 @@ export interface AnsweredCall {
 }
 
 /** Why a turn that did not fail is over. */
-export type EndReason = ModelResponse["stopReason"] | "max_steps" | "nothing_to_answer";
+export type EndReason = ModelResponse["stopReason"] | "max_steps" | "budget_reached" | "nothing_to_answer";
 
 export interface TurnEnd {
   readonly stopReason: EndReason;

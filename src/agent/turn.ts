@@ -17,6 +17,8 @@ export interface AgentSettings {
   readonly maxRequestBytes: number;
   /** The turn's deadline, ms since the epoch. */
   readonly deadlineMs: number;
+  /** Whether another model call may be made, by what was spent so far. A call that was begun is paid to its end: a budget may be passed by one. */
+  readonly withinBudget: () => boolean;
 }
 
 /** What the loop works on; `rows` grows as the log does. */

@@ -3,6 +3,7 @@
 export type ErrorType =
   | "invalid_request_error"
   | "authentication_error"
+  | "billing_error"
   | "permission_error"
   | "not_found_error"
   | "conflict_error"
@@ -13,7 +14,7 @@ export type ErrorType =
   | "api_error";
 
 export interface ErrorKind {
-  readonly status: 400 | 401 | 403 | 404 | 405 | 409 | 412 | 413 | 415 | 416 | 422 | 429 | 500 | 502 | 503 | 504;
+  readonly status: 400 | 401 | 402 | 403 | 404 | 405 | 409 | 412 | 413 | 415 | 416 | 422 | 429 | 500 | 502 | 503 | 504;
   readonly type: ErrorType;
   /** Whether the same request, sent again later, may succeed. */
   readonly retryable: boolean;
@@ -34,6 +35,13 @@ export const errorKinds = {
     type: "authentication_error",
     retryable: false,
     description: "There is no key, or it is unknown, revoked or expired. Send `Authorization: Bearer hango_...`.",
+  },
+  budget_reached: {
+    status: 402,
+    type: "billing_error",
+    retryable: false,
+    description:
+      "What the session has cost, by list prices, has reached its `budget`, or the turn's own leaves room for no model call. Raise it, or take it away.",
   },
   forbidden: {
     status: 403,

@@ -28,10 +28,9 @@ export const runSchema = z
     model: z.string(),
     input_seq: z.number().nullable().openapi({ description: "Position of the input in the log." }),
     output_text: z.string().nullable().openapi({ description: "The text of the last answer." }),
-    stop_reason: z
-      .string()
-      .nullable()
-      .openapi({ description: "Why the model stopped: a stop reason of the Messages API, or `max_steps`." }),
+    stop_reason: z.string().nullable().openapi({
+      description: "Why the turn ended: a stop reason of the Messages API, `max_steps`, or `budget_reached`.",
+    }),
     steps: z.number().openapi({ description: "Model calls." }),
     usage: z
       .object({

@@ -20,6 +20,10 @@ const tooMany = `at most ${MAX_METADATA} entries`;
 export const modelName = boundedText(200, 1).regex(/^\S+$/, "expected a model name without white space");
 export const maxSteps = z.int().min(1).max(100).openapi({ description: "Most model calls of a turn." });
 const maxTokens = z.int().min(1).max(1_000_000).openapi({ description: "Longest output of a model call, in tokens." });
+export const budget = z.strictObject({ max_usd: z.number().min(0).max(1_000_000) }).openapi({
+  description:
+    "Most that it may cost, in USD by list prices: looked at before every model call, so it can be passed by one call. A model without a known price reaches no budget.",
+});
 const thinking = z.strictObject({ type: z.enum(["adaptive", "disabled"]) });
 const user = boundedText(255, 1).openapi({
   description: "The end user, as an opaque id of yours; passed to the provider.",
@@ -42,6 +46,7 @@ export const createSessionSchema = z
     max_steps: maxSteps.optional(),
     max_tokens: maxTokens.optional(),
     thinking: thinking.optional(),
+    budget: budget.optional(),
     context: contextSettings.optional(),
     metadata: z.record(metadataKey, metadataValue).refine(atMost, tooMany).optional(),
   })
@@ -59,6 +64,7 @@ export const changeSessionSchema = z
     max_steps: maxSteps.nullable().optional(),
     max_tokens: maxTokens.nullable().optional(),
     thinking: thinking.nullable().optional(),
+    budget: budget.nullable().optional(),
     context: contextSettings
       .nullable()
       .optional()
@@ -90,6 +96,7 @@ export const sessionSchema = z
     max_steps: z.int().nullable(),
     max_tokens: z.int().nullable(),
     thinking: thinking.nullable(),
+    budget: budget.nullable(),
     context: contextSettings.nullable(),
     metadata: z.record(z.string(), z.string()),
     status: sessionStatus,
@@ -121,6 +128,7 @@ export const showSession = (session: SessionRecord) => ({
   max_steps: session.settings.max_steps ?? null,
   max_tokens: session.settings.max_tokens ?? null,
   thinking: session.settings.thinking ?? null,
+  budget: session.settings.budget ?? null,
   context: session.settings.context ?? null,
   metadata: session.metadata,
   status: session.status,
@@ -146,9 +154,10 @@ const settingsOf = ({
   max_steps,
   max_tokens,
   thinking,
+  budget,
   context,
-}: Pick<ChangeSession, "max_steps" | "max_tokens" | "thinking" | "context">) =>
-  present({ max_steps, max_tokens, thinking, context });
+}: Pick<ChangeSession, "max_steps" | "max_tokens" | "thinking" | "budget" | "context">) =>
+  present({ max_steps, max_tokens, thinking, budget, context });
 
 /** What is compared when a key exists: everything that was asked for but the key itself. */
 export const settingsHash = ({ key: _, ...settings }: CreateSession): Promise<string> =>

@@ -18,6 +18,7 @@ import { json, jsonBody, operation } from "./operation.ts";
 import { runFailure, runJson, runSchema } from "./run-json.ts";
 import { ensureSession } from "./session-create.ts";
 import { sessionParam, sessionRefOf } from "./session-ref.ts";
+import { budget } from "./session-schema.ts";
 import { type EventStream, openEventStream } from "./sse.ts";
 import { boundedText } from "./text.ts";
 import { requireOutboundUrl } from "./webhook-schema.ts";
@@ -46,6 +47,7 @@ const turnBody = z
       .openapi({ description: "Answer with an event stream; so does `Accept: text/event-stream`." }),
     wait: waitSeconds,
     max_steps: z.int().min(1).max(100).optional().openapi({ description: "Most model calls of this turn." }),
+    budget: budget.optional().openapi({ description: "Most that this turn may cost; the session's own holds too." }),
     on_busy: z
       .enum(["reject", "queue", "interrupt", "join"])
       .default("reject")
@@ -244,7 +246,10 @@ const post = async (c: Ctx, id: string, body: TurnBody): Promise<Response> => {
     startedAt: new Date(deps.now()).toISOString(),
     onBusy: body.on_busy,
     background: body.background,
-    options: body.max_steps === undefined ? {} : { maxSteps: body.max_steps },
+    options: {
+      ...(body.max_steps === undefined ? {} : { maxSteps: body.max_steps }),
+      ...(body.budget === undefined ? {} : { maxUsd: body.budget.max_usd }),
+    },
     callbackUrl: body.callback_url ?? null,
   };
   let outcome = await begin(deps, request);

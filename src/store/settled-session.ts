@@ -13,6 +13,8 @@ export interface SettledSession extends Loaded {
   readonly tools: readonly Readonly<Record<string, unknown>>[];
   readonly settings: Readonly<Record<string, unknown>>;
   readonly todos: readonly unknown[];
+  /** What its turns have cost so far, in USD at list price. */
+  readonly costUsd: number;
   readonly nextSeq: number;
   readonly nextEvent: number;
   /** Assistant rows with a lower seq are sent without thinking: the highest floor that the head and the view have (V5). */
@@ -23,7 +25,7 @@ export interface SettledSession extends Loaded {
 
 /** The columns that `settledSession` reads, from `sessions s` and `session_heads h`. */
 export const SESSION_COLUMNS =
-  "s.id as session_id, s.user_id, s.model, s.system, s.tools::text as tools, s.settings::text as settings, s.todos::text as todos, " +
+  "s.id as session_id, s.user_id, s.model, s.system, s.tools::text as tools, s.settings::text as settings, s.todos::text as todos, s.cost_usd as session_cost_usd, " +
   "h.lease_holder, h.next_seq, h.next_event, h.open_batch_seq, h.thinking_floor";
 
 export const settledSession = (row: Row, tenantId: TenantId, loaded: Loaded): SettledSession => ({
@@ -36,6 +38,7 @@ export const settledSession = (row: Row, tenantId: TenantId, loaded: Loaded): Se
   tools: JSON.parse(text(row, "tools")),
   settings: JSON.parse(text(row, "settings")),
   todos: JSON.parse(text(row, "todos")),
+  costUsd: number(row, "session_cost_usd"),
   nextSeq: number(row, "next_seq"),
   nextEvent: number(row, "next_event"),
   thinkingFloor: Math.max(number(row, "thinking_floor"), loaded.view?.thinkingFloor ?? 1),

@@ -1,4 +1,5 @@
 /** What went wrong with a run, in the words of the API's closed list of errors. */
+import { BudgetReached } from "../agent/loop.ts";
 import { CompactionAborted, ContextCannotFit, InvalidView } from "../context/compact.ts";
 import { BucketUnavailable } from "../files/bucket-error.ts";
 import { type FailureKind, ModelError } from "../models/errors.ts";
@@ -98,6 +99,8 @@ export const runErrorOf = (error: unknown): RunError => {
   if (error instanceof InvalidView) {
     return { ...rejected, message: `The session's messages break a rule of the provider: ${error.message}.` };
   }
+  if (error instanceof BudgetReached)
+    return { type: "billing_error", code: "budget_reached", retryable: false, message: sentence(error.message) };
   if (error instanceof TurnTimedOut) return { ...BY_KIND.timeout, message: sentence(error.message) };
   if (error instanceof RunStopped) return { ...BY_KIND.aborted, retryable: false, message: sentence(error.message) };
   if (error instanceof CallerTooLate) return { ...overdue, message: sentence(error.message) };

@@ -20,6 +20,7 @@ import type { ForcedCompaction, PrivateState, RunContext } from "../protocol/mid
 import type { LoadedSession } from "../store/begin.ts";
 import { LeaseLost } from "../store/errors.ts";
 import type { Span } from "../telemetry/tracer.ts";
+import { withinBudget } from "./budget.ts";
 import { compactionOptions, liveViewOf, sessionProfile } from "./compaction.ts";
 import type { Deps } from "./deps.ts";
 import { RunCancelled } from "./failure.ts";
@@ -162,6 +163,11 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     onProviderTime,
   });
   const estimateTokens = defaultEstimator.text;
+  const budget = {
+    sessionUsd: session.costUsd,
+    sessionMaxUsd: settings.maxUsd,
+    turnMaxUsd: session.run.options.maxUsd,
+  };
   const turn: Turn = {
     run,
     rows,
@@ -187,6 +193,7 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
       thinking: settings.thinking,
       toolTimeoutMs: config.toolTimeoutMs,
       deadlineMs,
+      withinBudget: () => withinBudget(budget, journal.totals().costUsd),
     },
     now: deps.now,
     onToolFault: (tool, error) =>

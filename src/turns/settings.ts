@@ -13,6 +13,7 @@ const stored = z.object({
   max_steps: z.int().positive().optional(),
   max_tokens: z.int().positive().optional(),
   thinking: thinking.optional(),
+  budget: z.object({ max_usd: z.number() }).optional(),
   context: z
     .object({
       trigger_frac: z.number().optional(),
@@ -29,14 +30,16 @@ export interface SessionSettings {
   readonly maxSteps: number | undefined;
   readonly maxTokens: number | undefined;
   readonly thinking: ThinkingSetting | undefined;
+  /** Most that the session may cost over all its turns, in USD at list price. */
+  readonly maxUsd: number | undefined;
   /** What the session overrides of the configuration's context settings. */
   readonly context: NonNullable<z.infer<typeof stored>["context"]>;
 }
 
 /** Reads the `settings` column. */
 export const readSettings = (settings: unknown): SessionSettings => {
-  const { max_steps, max_tokens, thinking, context = {} } = stored.parse(settings);
-  return { maxSteps: max_steps, maxTokens: max_tokens, thinking, context };
+  const { max_steps, max_tokens, thinking, budget, context = {} } = stored.parse(settings);
+  return { maxSteps: max_steps, maxTokens: max_tokens, thinking, maxUsd: budget?.max_usd, context };
 };
 
 const todos = z.array(z.object({ content: z.string(), status: z.enum(["pending", "in_progress", "completed"]) }));

@@ -406,6 +406,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
         toolTimeoutMs: 60_000,
         maxRequestBytes: plan.maxBytes,
         deadlineMs: Number.MAX_SAFE_INTEGER,
+        withinBudget: () => true,
       },
       now: () => 0,
       onToolFault: (_tool, error) => {

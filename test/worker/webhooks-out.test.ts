@@ -1,5 +1,6 @@
 /** What receivers are told, by the built Worker: through the outbox, the queue, and a signed POST. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { compactingSession, talk } from "../support/compaction.ts";
 import {
   type Call,
   callerOf,
@@ -90,7 +91,7 @@ describe("an endpoint", () => {
 
   it("is told of a failed run, with its error", async () => {
     const endpoint = await subscribe({ events: ["run.failed"] });
-    platform.simulator.enqueue({ fault: { kind: "error", status: 400, type: "invalid_request_error" } } as never);
+    platform.simulator.enqueue({ fault: { kind: "status", status: 400 } });
     const { body } = await turn({ input: "hello" });
     const { json } = await receiver.request(0);
     expect(json).toMatchObject({
@@ -139,6 +140,36 @@ describe("an endpoint", () => {
     await call("POST", `/v1/webhook_endpoints/${endpoint.id}/deliveries/${delivery.id}/redeliver`);
     const third = await receiver.request(2);
     expect([isSigned(third, rotated.body.secret), isSigned(third, endpoint.secret)]).toEqual([true, false]);
+  });
+
+  it("is told of a compaction, with its sizes and without content", async () => {
+    const compacting = await compactingSession(platform, { windowTokens: 20_000 });
+    const made = await compacting.call("POST", "/v1/webhook_endpoints", {
+      url: receiver.url,
+      events: ["session.compacted"],
+    });
+    await compacting.load(talk(30, 230));
+    const { body: run } = await compacting.answered("And now?");
+    const request = await receiver.request(0);
+    expect(isSigned(request, made.body.secret)).toBe(true);
+    const [receipt] = (await compacting.call("GET", `/v1/sessions/${compacting.id}/compactions`)).body.data;
+    expect(request.json).toEqual({
+      id: expect.stringMatching(/^evt_/),
+      type: "session.compacted",
+      created_at: receipt.created_at,
+      data: {
+        session_id: compacting.id,
+        session_key: null,
+        run_id: run.id,
+        generation: 1,
+        base_generation: 0,
+        reason: "threshold",
+        tokens_before: receipt.tokens_before,
+        tokens_after: receipt.tokens_after,
+        evicted: receipt.evicted,
+        created_at: receipt.created_at,
+      },
+    });
   });
 
   it("gets a test event on request", async () => {

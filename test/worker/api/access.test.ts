@@ -52,6 +52,9 @@ const BODIES: Readonly<Record<string, unknown>> = {
   "POST /v1/sessions/{id}/compact": {},
   "POST /v1/runs/{id}/tool_results": { tool_results: [{ tool_use_id: "toolu_1", content: "" }] },
   "POST /v1/sessions/{id}/import": { messages: [{ role: "user", content: "hi" }] },
+  "POST /v1/webhook_endpoints": { url: "https://example.com/hango" },
+  "PATCH /v1/webhook_endpoints/{id}": { description: "x" },
+  "POST /v1/webhook_endpoints/{id}/rotate_secret": {},
   "POST /v1/keys": {},
   "POST /v1/tenants": { name: "x" },
   "PATCH /v1/tenants/{id}": { name: "x" },
@@ -63,11 +66,15 @@ let other: TestTenant;
 let session: string;
 let erased: string;
 let keyId: string;
+let endpointId: string;
+const deliveryId = "whd_ACCESS00000000000000000000";
 const runId = "run_ACCESS0000000000000000000";
 
 const fill = (operation: Listed): string =>
   operation.path
     .replace("/runs/{id}", `/runs/${runId}`)
+    .replace("/webhook_endpoints/{id}", `/webhook_endpoints/${endpointId}`)
+    .replace("{delivery_id}", deliveryId)
     .replace("/keys/{id}", `/keys/${keyId}`)
     .replace("/tenants/{id}", `/tenants/${tenant.id}`)
     .replace("/sessions/{id}", `/sessions/${session}`)
@@ -98,6 +105,12 @@ beforeAll(async () => {
   );
   const { json } = await api.call("GET", "/v1/keys", { key: tenant.key });
   keyId = json.data[0].id;
+  const endpoint = { url: "https://example.com/hango" };
+  endpointId = (await api.call("POST", "/v1/webhook_endpoints", { key: tenant.key, json: endpoint })).json.id;
+  await api.db.sql(
+    "insert into webhook_deliveries (id, tenant_id, endpoint_id, session_id, url, event_type, payload) values ($1, $2, $3, $4, $5, 'run.completed', '{}')",
+    [deliveryId, tenant.id, endpointId, session, endpoint.url],
+  );
 });
 
 describe("the document", () => {
@@ -138,6 +151,16 @@ describe("the document", () => {
       "POST /v1/sessions/{id}/import": "write",
       "GET /v1/sessions/{id}/export": "content",
       "GET /v1/usage": "read",
+      "POST /v1/webhook_endpoints": "admin",
+      "GET /v1/webhook_endpoints": "admin",
+      "GET /v1/webhook_endpoints/callback_secret": "admin",
+      "GET /v1/webhook_endpoints/{id}": "admin",
+      "PATCH /v1/webhook_endpoints/{id}": "admin",
+      "DELETE /v1/webhook_endpoints/{id}": "admin",
+      "POST /v1/webhook_endpoints/{id}/rotate_secret": "admin",
+      "GET /v1/webhook_endpoints/{id}/deliveries": "admin",
+      "POST /v1/webhook_endpoints/{id}/deliveries/{delivery_id}/redeliver": "admin",
+      "POST /v1/webhook_endpoints/{id}/test": "admin",
       "POST /v1/keys": "admin",
       "GET /v1/keys": "admin",
       "DELETE /v1/keys/{id}": "admin",
@@ -206,7 +229,7 @@ describe.each(named(withIds.filter((operation) => !isOperators(operation))))("an
 
   it("answers as for an id that nobody has", async () => {
     const path = fill(operation).replaceAll(
-      /(ses|run|key)_[0-9A-Z]{26}|run_ACCESS\d+/g,
+      /(ses|run|key|whe|whd)_[0-9A-Z]{26}|run_ACCESS\d+/g,
       (id) => `${id.slice(0, 4)}${"Z".repeat(26)}`,
     );
     const [theirs, nobodys] = [await call(operation, other.key), await call(operation, other.key, path)];
@@ -228,7 +251,9 @@ describe("keys", () => {
   it("nothing of the tenant was changed by all this", async () => {
     const read = await api.call("GET", `/v1/sessions/${session}`, { key: tenant.key });
     const file = await api.call("GET", `/v1/sessions/${session}/files/secret.md`, { key: tenant.key });
+    const endpoint = await api.call("GET", `/v1/webhook_endpoints/${endpointId}`, { key: tenant.key });
     expect([read.status, read.json.title, file.text]).toEqual([200, null, "secret"]);
+    expect([endpoint.status, endpoint.json.description]).toEqual([200, ""]);
   });
 
   it("end when they expire, by the database's clock", async () => {

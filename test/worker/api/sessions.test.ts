@@ -46,6 +46,7 @@ describe("POST /v1/sessions", () => {
         max_steps: null,
         max_tokens: null,
         thinking: null,
+        budget: null,
         context: null,
         metadata: {},
         status: "idle",
@@ -133,7 +134,7 @@ describe("POST /v1/sessions", () => {
 
   it.each<[string, unknown, string]>([
     ["an unknown field", { modle: "x" }, "modle"],
-    ["a later field", { budget: { max_usd: 1 } }, "budget"],
+    ["an unknown field", { colour: "red" }, "colour"],
     ["a wrong type", { system: 1 }, "system"],
     ["an empty key", { key: "" }, "key"],
     ["NUL", { title: "a\u0000b" }, "title"],
