@@ -5,6 +5,7 @@ import type { StoredAnswer } from "../store/begin.ts";
 import { cancelRun } from "../store/cancel.ts";
 import { type AnswerOutcome, answerCalls } from "../store/pause.ts";
 import { sendForNext } from "../turns/next-run.ts";
+import { sendDeliveries } from "../turns/send-deliveries.ts";
 import { tenantOf } from "./auth.ts";
 import type { App, Ctx } from "./env.ts";
 import { ApiError, invalid, notFound } from "./errors.ts";
@@ -102,7 +103,8 @@ const cancel = async (c: Ctx, id: string): Promise<Response> => {
   const deps = c.get("deps");
   const cancelled = await cancelRun(deps.db, tenantOf(c), id);
   if (cancelled === undefined) throw notFound("run");
-  const { run, tenantId, needsWorker } = cancelled;
+  const { run, tenantId, needsWorker, deliveries } = cancelled;
+  sendDeliveries(deps, tenantId, deliveries);
   if (needsWorker) await sendForNext(deps, { tenantId, sessionId: run.sessionId }, run.id);
   return c.json(runJson(run), needsWorker ? 202 : 200);
 };

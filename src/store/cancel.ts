@@ -3,8 +3,9 @@
  * of a compaction meet in one row and exactly one of them comes first (M2).
  */
 import { type SQL, sql } from "drizzle-orm";
-import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
+import type { RunId, SessionId, TenantId, WebhookDeliveryId } from "../protocol/ids.ts";
 import type { Db } from "./db.ts";
+import { tellOfRunEndedNow, toldIds } from "./outbox.ts";
 import { text } from "./rows.ts";
 import { findRunStatement, type RunRecord, runRecord } from "./runs.ts";
 
@@ -42,6 +43,8 @@ export interface Cancelled {
   readonly tenantId: TenantId;
   /** A Worker is to look at the run: one that is at work sees the mark by itself. */
   readonly needsWorker: boolean;
+  /** What is to be sent to the tenant's receivers. */
+  readonly deliveries: readonly WebhookDeliveryId[];
 }
 
 /**
@@ -59,6 +62,7 @@ export const cancelRun = async (db: Db, tenantId: TenantId, runId: string): Prom
         where r.id = ${runId} and r.session_id = ${CANCELLING} and r.status = 'queued'`,
       sql`delete from inputs i where i.run_id = ${runId} and i.session_id = ${CANCELLING}
         and exists (select 1 from runs r where r.id = ${runId} and r.status = 'cancelled')`,
+      tellOfRunEndedNow(tenantId, runId as RunId),
       findRunStatement(tenantId, runId),
     ],
     { name: "cancel run", repeatable: true },
@@ -71,5 +75,6 @@ export const cancelRun = async (db: Db, tenantId: TenantId, runId: string): Prom
     run: { ...run, sessionId },
     tenantId,
     needsWorker: run.status === "running" || run.status === "requires_action",
+    deliveries: toldIds(results.at(-2)),
   };
 };

@@ -4,6 +4,7 @@ import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
 import type { Db } from "./db.ts";
 import type { RunError } from "./finish.ts";
 import { busyRun, leaseLive, RELEASED, unclaimed } from "./lease.ts";
+import { tellOfRunEndedNow } from "./outbox.ts";
 import { text, textOrNull } from "./rows.ts";
 
 const GIVEN_UP: RunError = {
@@ -48,6 +49,8 @@ export const failGivenUp = async (
         select h.session_id, h.next_event - 2 + e.at, ${runId}, e.type, e.data::json from session_heads h,
           (values (0, 'run.failed', ${JSON.stringify({ status: "failed", error: GIVEN_UP })}), (1, 'session.idle', '{}')) as e (at, type, data)
         where h.session_id = ${GIVING_UP} on conflict do nothing`,
+      // Nobody waits for these: the cron door sends them.
+      tellOfRunEndedNow(tenantId, runId),
       sql`select h.session_id, ${busyRun} as next from session_heads h where h.session_id = ${GIVING_UP}`,
     ],
     { name: "give up run", repeatable: true },

@@ -18,7 +18,12 @@ const RUN_JSON: SQL = sql`json_build_object('id', r.id, 'type', 'run', 'session_
     'usage', json_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens,
       'cache_read_input_tokens', r.cache_read_tokens, 'cache_creation_input_tokens', r.cache_write_tokens),
     'cost_usd', r.cost_usd, 'error', r.error, 'db_round_trips', r.db_round_trips, 'overhead_ms', r.overhead_ms,
-    'created_at', ${rfc3339(sql`r.created_at`)}, 'finished_at', ${rfc3339(sql`r.finished_at`)})`;
+    'attempts', r.attempts, 'cancel_requested_at', ${rfc3339(sql`r.cancel_requested_at`)},
+    'created_at', ${rfc3339(sql`r.created_at`)}, 'started_at', ${rfc3339(sql`r.started_at`)}, 'finished_at', ${rfc3339(sql`r.finished_at`)})`;
+
+/** SQL over `runs r`: what its caller has to do and until when, as the event says it that was stored before. */
+const REQUIRED_ACTION: SQL = sql`(select json_build_object('deadline', e.data->'deadline', 'tool_calls', e.data->'tool_calls') from run_events e
+    where e.run_id = r.id and e.session_id = r.session_id and e.type = 'run.requires_action' order by e.n desc limit 1)`;
 
 /**
  * SQL: an id of 26 characters behind a prefix, as `newId` makes them, from an id and what is told of it: the same each time. It takes over the time
@@ -59,13 +64,19 @@ export const tellOfRuns = (which: SQL): SQL =>
   insertDeliveries(sql`select r.tenant_id, r.session_id, r.id as run_id, 'run.' || r.status as type, r.id as source,
       case when r.status = 'requires_action' then r.steps else 0 end as occasion,
       case when r.status <> 'requires_action' then r.callback_url end as callback_url,
-      json_build_object('session_id', r.session_id, 'session_key', s.key, 'run', ${RUN_JSON}) as data
+      case when r.status = 'requires_action'
+        then json_build_object('session_id', r.session_id, 'session_key', s.key, 'run', ${RUN_JSON}, 'required_action', ${REQUIRED_ACTION})
+        else json_build_object('session_id', r.session_id, 'session_key', s.key, 'run', ${RUN_JSON}) end as data
     from runs r join sessions s on s.id = r.session_id
     where ${which} and r.trigger <> 'maintenance' and r.status in ('completed', 'failed', 'cancelled', 'requires_action')`);
 
 /** SQL: tells of a run, if it has ended or waits. */
 export const tellOfRun = (tenantId: TenantId, runId: RunId): SQL =>
   tellOfRuns(sql`r.id = ${runId} and r.tenant_id = ${tenantId}`);
+
+/** SQL: tells of a run that this very transaction has ended, and of none that had ended before. */
+export const tellOfRunEndedNow = (tenantId: TenantId, runId: RunId): SQL =>
+  tellOfRuns(sql`r.id = ${runId} and r.tenant_id = ${tenantId} and r.finished_at = hango_now()`);
 
 /** SQL: tells of the generation that this attempt has committed, if it has. Sizes, and no content. */
 export const tellOfCompaction = (tenantId: TenantId, attemptId: string): SQL =>

@@ -1,9 +1,10 @@
 /** A run that stops in the middle: it waits for its caller's tool results, or another Worker is to go on with it. One round trip each. */
 import { type SQL, sql } from "drizzle-orm";
-import type { RunId, TenantId } from "../protocol/ids.ts";
+import type { RunId, TenantId, WebhookDeliveryId } from "../protocol/ids.ts";
 import type { StoredAnswer } from "./begin.ts";
 import type { Db } from "./db.ts";
 import { leaseHeld } from "./lease.ts";
+import { tellOfRun, toldIds } from "./outbox.ts";
 import { flag, text, timeOrNull } from "./rows.ts";
 import { findRunStatement, type RunRecord, runRecord } from "./runs.ts";
 import {
@@ -70,10 +71,16 @@ const insertAnswers = (answers: ReadonlyMap<string, StoredAnswer>, runId: string
 
 /**
  * Ends the run's hold on its session until its caller has answered: nothing else may run there meanwhile, and no sweeper takes it for dead.
+ * @param onTold given what is to be sent to the tenant's receivers about it
  * @returns when the caller's time is over, RFC 3339
  * @throws LeaseLost, StoreUnavailable
  */
-export const storeWait = async (db: Db, run: RunIdentity, wait: WaitForCaller): Promise<string> => {
+export const storeWait = async (
+  db: Db,
+  run: RunIdentity,
+  wait: WaitForCaller,
+  onTold?: (deliveries: readonly WebhookDeliveryId[]) => void,
+): Promise<string> => {
   const { holder, epoch } = run.lease;
   const held = sql`exists (select 1 from session_heads h where ${leaseHeld(run.lease)})`;
   const results = await db.batch(
@@ -84,12 +91,14 @@ export const storeWait = async (db: Db, run: RunIdentity, wait: WaitForCaller): 
       sql`update session_heads h set lease_holder = null, lease_expires_at = null, lease_taken_at = null, lease_token = null,
           waiting_run_id = ${holder}, waiting_until = hango_now() + make_interval(secs => ${wait.waitSeconds}::double precision)
         where ${leaseHeld(run.lease)}`,
+      tellOfRun(run.tenantId, holder),
       sql`select coalesce(h.waiting_run_id = ${holder} and h.lease_epoch = ${epoch}, false) as held, h.waiting_until
         from session_heads h where h.session_id = ${run.sessionId}`,
     ],
     { name: "wait for caller", repeatable: true },
   );
   const row = requireHeld(results.at(-1)?.[0]);
+  onTold?.(toldIds(results.at(-2)));
   return timeOrNull(row, "waiting_until") ?? "";
 };
 

@@ -324,7 +324,9 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       );
       const { pause: wait, publish } = pause();
       const kept = new Map(answers.map(({ call, result }) => [call.id, storedAnswerOf(result)]));
-      await storeWait(db, run, { ...wait, answers: kept, waitSeconds: seconds });
+      await storeWait(db, run, { ...wait, answers: kept, waitSeconds: seconds }, (deliveries) =>
+        sendDeliveries(deps, session.tenantId, deliveries),
+      );
       ended = paused("requires_action");
       publish();
     },

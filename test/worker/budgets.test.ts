@@ -1,5 +1,5 @@
 /** What a session or a turn may cost, by list prices (api.md: `budget`). */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { type Call, callerOf, makeTenant, startTestPlatform, type TestPlatform } from "../support/platform.ts";
 
 /** 2 USD a million tokens in, 10 out: a call with these costs 0.002 + 0.01 USD. */
@@ -117,6 +117,16 @@ describe("a turn's budget", () => {
       stop_reason: "budget_reached",
       output_text: "I look.",
       steps: 1,
+    });
+  });
+
+  it("holds for a turn that the queue runs", async () => {
+    const session = await makeSession({});
+    uses("I look.");
+    const { body } = await turn(session, { budget: { max_usd: A_CALL_USD }, background: true });
+    await vi.waitFor(async () => {
+      const run = (await call("GET", `/v1/runs/${body.id}`)).body;
+      expect(run).toMatchObject({ status: "completed", stop_reason: "budget_reached", steps: 1 });
     });
   });
 

@@ -1,5 +1,5 @@
 /** What receivers are told, by the built Worker: through the outbox, the queue, and a signed POST. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { compactingSession, talk } from "../support/compaction.ts";
 import {
   type Call,
@@ -39,12 +39,17 @@ const subscribe = async (settings: object = {}) => {
 };
 const deliveries = async (of: string) => (await call("GET", `/v1/webhook_endpoints/${of}/deliveries`)).body.data;
 /** The log of deliveries, once it says so: an attempt is recorded after the receiver has seen it. */
-const settled = async (of: string, count: number) => {
-  for (;;) {
-    const data = await deliveries(of);
-    if (data.filter(({ status }: { status: string }) => status !== "pending").length >= count) return data;
-  }
-};
+const settled = (of: string, count: number) =>
+  vi.waitFor(
+    async () => {
+      const data = await deliveries(of);
+      expect(data.filter(({ status }: { status: string }) => status !== "pending").length).toBeGreaterThanOrEqual(
+        count,
+      );
+      return data;
+    },
+    { timeout: 20_000, interval: 30 },
+  );
 
 describe("an endpoint", () => {
   it("is told of a completed run: signed, with the run as the API shows it", async () => {
@@ -142,6 +147,65 @@ describe("an endpoint", () => {
     expect([isSigned(third, rotated.body.secret), isSigned(third, endpoint.secret)]).toEqual([true, false]);
   });
 
+  it("is told that a run waits for its caller, with the calls and the deadline, and then of its end", async () => {
+    const endpoint = await subscribe();
+    const tools = [{ name: "ask_user", description: "Asks the person.", input_schema: { type: "object" } }];
+    await call("PATCH", `/v1/sessions/${session}`, { tools });
+    platform.simulator.enqueue({
+      reply: { content: [{ type: "tool_use", id: "toolu_1", name: "ask_user", input: { question: "Which?" } }] },
+    });
+    const { body: run } = await turn({ input: "hello", callback_url: `${receiver.url}/callback` });
+    const waits = await receiver.request(0);
+    expect(waits.json).toMatchObject({
+      type: "run.requires_action",
+      data: {
+        run: { id: run.id, status: "requires_action" },
+        required_action: {
+          deadline: expect.stringMatching(/^20.*Z$/),
+          tool_calls: [{ id: "toolu_1", name: "ask_user", input: { question: "Which?" } }],
+        },
+      },
+    });
+    says("That one.");
+    await call("POST", `/v1/runs/${run.id}/tool_results`, {
+      tool_results: [{ tool_use_id: "toolu_1", content: "This one." }],
+    });
+    await settled(endpoint.id, 2);
+    await settled("callbacks", 1);
+    expect(receiver.received.map(({ path, json }) => `${path} ${json.type}`).sort()).toEqual([
+      "/callback run.completed",
+      "/events run.completed",
+      "/events run.requires_action",
+    ]);
+  });
+
+  it("is told of cancelled runs, of one at work and of one that never started", async () => {
+    const endpoint = await subscribe();
+    platform.simulator.enqueue({ hold: "cancelled", reply: { content: "Never." } });
+    const working = (await turn({ input: "first", background: true })).body.id;
+    await platform.simulator.reached("cancelled");
+    const queued = (await turn({ input: "second", on_busy: "queue", background: true })).body.id;
+    for (const id of [queued, working]) await call("POST", `/v1/runs/${id}/cancel`);
+    await settled(endpoint.id, 2);
+    // A cancel of what is over tells nobody anything.
+    await subscribe();
+    await call("POST", `/v1/runs/${queued}/cancel`);
+    const told = receiver.received.map(({ json }) => json);
+    expect(told).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({
+          type: "run.cancelled",
+          data: expect.objectContaining({ run: (await call("GET", `/v1/runs/${queued}`)).body }),
+        }),
+        expect.objectContaining({
+          type: "run.cancelled",
+          data: expect.objectContaining({ run: (await call("GET", `/v1/runs/${working}`)).body }),
+        }),
+      ]),
+    );
+    expect(told).toHaveLength(2);
+  });
+
   it("is told of a compaction, with its sizes and without content", async () => {
     const compacting = await compactingSession(platform, { windowTokens: 20_000 });
     const made = await compacting.call("POST", "/v1/webhook_endpoints", {
@@ -234,6 +298,17 @@ describe("a callback", () => {
       data: { session_id: session, run: { id: run.id, output_text: "Hello." } },
     });
     expect(await settled("callbacks", 1)).toMatchObject([{ endpoint_id: null, run_id: run.id, status: "delivered" }]);
+  });
+
+  it("is told of a turn that the queue runs", async () => {
+    says("Done later.");
+    const { status, body } = await turn({ input: "hello", background: true, callback_url: `${receiver.url}/callback` });
+    expect(status).toBe(202);
+    const request = await receiver.request(0);
+    expect(request.json).toMatchObject({
+      type: "run.completed",
+      data: { run: { id: body.id, output_text: "Done later." } },
+    });
   });
 
   it.each([
