@@ -23,7 +23,7 @@ const createKeySchema = z
     name: boundedText(200).optional(),
     scopes: z.array(scope).min(1).optional().openapi({
       description:
-        "`read`: sessions, runs, usage. `content`: messages, files, events. `write`: everything that changes something. `admin`: keys. Default: all but `admin`.",
+        "`read`: sessions, runs, usage. `content`: messages, files, events. `write`: everything that changes something. `admin`: keys and webhook endpoints. Default: all but `admin`.",
     }),
     expires_at: timestamp.nullable().optional().openapi({ description: "Null or absent: never." }),
   })
