@@ -86,6 +86,11 @@ export const registerWebhookDeliveries = (app: App): void => {
         const endpointId = await receiverOf(c, tenantId, id, true);
         const delivery = isId("whd", deliveryId) ? await redeliver(db, tenantId, endpointId, deliveryId) : undefined;
         if (delivery === undefined) throw notFound("webhook delivery");
+        if (delivery === "emptied")
+          throw invalid(
+            "delivery_id",
+            "what it said was removed, with its session or by its age; it cannot be sent again",
+          );
         return sent(c, tenantId, delivery);
       });
     },

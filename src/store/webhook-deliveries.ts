@@ -1,8 +1,8 @@
 /** Deliveries on their way to their receivers: claimed, recorded, found again, shown. They are made in `outbox.ts`. */
 import { type SQL, sql } from "drizzle-orm";
-import type { EndpointId, TenantId, WebhookDeliveryId } from "../protocol/ids.ts";
+import { type EndpointId, isId, type TenantId, type WebhookDeliveryId } from "../protocol/ids.ts";
 import type { Db, Row } from "./db.ts";
-import { insertTestDelivery, NO_SESSION } from "./outbox.ts";
+import { insertTestDelivery } from "./outbox.ts";
 import type { Page } from "./pages.ts";
 import { number, numberOrNull, text, textOrNull, time, timeOrNull } from "./rows.ts";
 import { SIGNING_SECRETS } from "./webhook-endpoints.ts";
@@ -28,6 +28,9 @@ export interface ClaimedDelivery {
   readonly secrets: readonly string[];
 }
 
+/** SQL condition over `webhook_deliveries d`: there is something to send. An erasure, or retention, leaves the row and empties it. */
+const HAS_BODY: SQL = sql`d.payload <> ''`;
+
 const owned = (tenantId: TenantId, id: string): SQL => sql`d.tenant_id = ${tenantId} and d.id = ${id}`;
 
 /**
@@ -47,7 +50,7 @@ export const claimDelivery = async (
           update webhook_deliveries d set attempts = d.attempts + 1,
             next_at = hango_now() + make_interval(secs => ${sql.raw(String(CLAIM_SECONDS))}),
             url = coalesce((select e.url from webhook_endpoints e where e.id = d.endpoint_id and e.tenant_id = d.tenant_id), d.url)
-          where ${owned(tenantId, id)} and d.status = 'pending' and d.next_at <= hango_now()
+          where ${owned(tenantId, id)} and d.status = 'pending' and d.next_at <= hango_now() and ${HAS_BODY}
           returning d.id, d.tenant_id, d.endpoint_id, d.url, d.payload, d.attempts)
         select c.*, coalesce(e.enabled, true) as enabled, coalesce(${SIGNING_SECRETS}, '[]') as secrets
         from claimed c left join webhook_endpoints e on e.id = c.endpoint_id and e.tenant_id = c.tenant_id`,
@@ -142,7 +145,7 @@ export type DeliveryStatus = "pending" | "delivered" | "failed";
 export interface DeliveryRecord {
   readonly id: WebhookDeliveryId;
   readonly endpointId: EndpointId | null;
-  /** Null for a test event. */
+  /** Null for a test event, and where the session was erased. */
   readonly sessionId: string | null;
   readonly runId: string | null;
   readonly url: string;
@@ -167,7 +170,8 @@ const deliveryRecord = (row: Row): DeliveryRecord => {
   return {
     id: text(row, "id") as WebhookDeliveryId,
     endpointId: textOrNull(row, "endpoint_id") as EndpointId | null,
-    sessionId: sessionId === NO_SESSION ? null : sessionId,
+    // Not one's id for a test event, nor where the session was erased.
+    sessionId: isId("ses", sessionId) ? sessionId : null,
     runId: textOrNull(row, "run_id"),
     url: text(row, "url"),
     eventType: text(row, "event_type"),
@@ -211,7 +215,7 @@ export const listDeliveries = async (
 
 /**
  * Makes a delivery due now, whatever became of it.
- * @returns undefined when the receiver has no such delivery
+ * @returns undefined when the receiver has no such delivery; `emptied` when what it said is gone
  * @throws StoreUnavailable
  */
 export const redeliver = async (
@@ -219,16 +223,19 @@ export const redeliver = async (
   tenantId: TenantId,
   endpointId: string | null,
   id: string,
-): Promise<DeliveryRecord | undefined> => {
-  const [rows] = await db.batch(
+): Promise<DeliveryRecord | "emptied" | undefined> => {
+  const mine = sql`${owned(tenantId, id)} and ${ofReceiver(endpointId)}`;
+  const results = await db.batch(
     [
-      sql`update webhook_deliveries d set status = 'pending', next_at = hango_now(), delivered_at = null
-        where ${owned(tenantId, id)} and ${ofReceiver(endpointId)} returning ${COLUMNS}`,
+      sql`update webhook_deliveries d set status = 'pending', next_at = hango_now(), delivered_at = null where ${mine} and ${HAS_BODY}
+        returning d.id`,
+      sql`select ${COLUMNS} from webhook_deliveries d where ${mine}`,
     ],
     { name: "redeliver webhook", repeatable: true },
   );
-  const row = rows?.[0];
-  return row === undefined ? undefined : deliveryRecord(row);
+  const row = results[1]?.[0];
+  if (row === undefined) return undefined;
+  return results[0]?.length === 0 ? "emptied" : deliveryRecord(row);
 };
 
 /**

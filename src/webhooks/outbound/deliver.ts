@@ -57,7 +57,7 @@ export const deliverWebhook = async (deps: Deps, message: WebhookDelivery): Prom
     retryAfterSeconds,
     disables: outcome.kind === "gone",
   });
-  deps.log.info("a webhook was sent", {
+  deps.log.info("tried to deliver a webhook", {
     delivery_id: deliveryId,
     outcome: outcome.kind,
     status: statusOf(outcome) ?? undefined,
@@ -74,14 +74,19 @@ export const deliverWebhook = async (deps: Deps, message: WebhookDelivery): Prom
 /** What this part of the room does with the queue's messages. */
 export const outboundMessages = { webhook_delivery: deliverWebhook } satisfies Partial<QueueHandlers<Deps>>;
 
-/** Deliveries that one tick sends on; the next tick takes the rest. A queue takes 100 messages a batch. */
-const DELIVERIES_PER_TICK = 100;
+/** Deliveries that one tick sends on; the next tick takes the rest. */
+const DELIVERIES_PER_TICK = 1_000;
+/** Messages that a queue takes in one batch. */
+const MESSAGES_A_BATCH = 100;
 
 /** Sends deliveries that got lost on their way through the queue to it again. @throws StoreUnavailable, or what the queue fails with */
 export const resendDueWebhooks = async (deps: Deps): Promise<TaskEnd> => {
   const due = await overdueDeliveries(deps.db, DELIVERIES_PER_TICK);
   if (due.length === 0) return "done";
-  await deps.queue.sendBatch(due.map((delivery) => ({ body: { v: 1, type: "webhook_delivery", ...delivery } })));
+  for (let at = 0; at < due.length; at += MESSAGES_A_BATCH) {
+    const batch = due.slice(at, at + MESSAGES_A_BATCH);
+    await deps.queue.sendBatch(batch.map((delivery) => ({ body: { v: 1, type: "webhook_delivery", ...delivery } })));
+  }
   deps.log.info("sent overdue webhooks to the queue again", { deliveries: due.length });
   return "done";
 };

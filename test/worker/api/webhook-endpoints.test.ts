@@ -197,6 +197,18 @@ describe("deliveries", () => {
     expect((await api.call("GET", `${PATH}/callbacks/deliveries`, { key: other.key })).json.data).toEqual([]);
   });
 
+  it("whose body was removed cannot be sent again", async () => {
+    const { id } = await make();
+    const delivery = await insert(id);
+    await api.db.sql("update webhook_deliveries set payload = '', session_id = 'erased' where id = $1", [delivery]);
+    expect((await call("GET", `${PATH}/${id}/deliveries`)).json.data).toMatchObject([{ session_id: null }]);
+    expect(failure(await call("POST", `${PATH}/${id}/deliveries/${delivery}/redeliver`))).toEqual({
+      status: 400,
+      code: "invalid_request",
+      param: "delivery_id",
+    });
+  });
+
   it("of a disabled endpoint are not sent again before it is enabled", async () => {
     const { id } = await make({ enabled: false });
     const delivery = await insert(id);
