@@ -8,6 +8,7 @@ import { invalidInput, respondToError } from "./error-response.ts";
 import { ApiError } from "./errors.ts";
 import { registerFiles } from "./files.ts";
 import { registerHealth } from "./health.ts";
+import { registerHooks } from "./hooks.ts";
 import { registerImportExport } from "./import-export.ts";
 import { registerKeys } from "./keys.ts";
 import { registerMessages } from "./messages.ts";
@@ -17,6 +18,8 @@ import { registerRunControl } from "./run-control.ts";
 import { registerRuns } from "./runs.ts";
 import { registerSessions } from "./sessions.ts";
 import { registerTenants } from "./tenants.ts";
+import { registerTriggerDeliveries } from "./trigger-deliveries.ts";
+import { registerTriggers } from "./triggers.ts";
 import { registerTurns } from "./turns.ts";
 import { registerUsage } from "./usage.ts";
 
@@ -41,6 +44,9 @@ const registrations: readonly ((app: App) => void)[] = [
   registerContextRoutes,
   registerFiles,
   registerImportExport,
+  registerTriggers,
+  registerTriggerDeliveries,
+  registerHooks,
   registerUsage,
   registerKeys,
   registerTenants,
