@@ -1,14 +1,18 @@
 /** The three doors of the Worker: HTTP, queue and clock. Each reads the configuration and hands on; there is no logic here. */
 import { createApp } from "./api/app.ts";
+import { sessionFromSettings } from "./api/session-create.ts";
 import { type Config, ConfigError, parseConfig } from "./config.ts";
 import { consoleSink, createLog } from "./telemetry/log.ts";
 import { activeTraceIds } from "./telemetry/otel.ts";
 import { instrumentWorker } from "./telemetry/worker.ts";
 import { consume, givenUpTurnMessages, turnMessages } from "./turns/consume.ts";
 import type { Deps } from "./turns/deps.ts";
+import { enqueueTurn } from "./turns/enqueue.ts";
 import { maintain } from "./turns/maintenance.ts";
 import { makeDeps } from "./turns/make-deps.ts";
 import type { QueueMessage } from "./turns/queue.ts";
+import { runDueTriggers } from "./webhooks/cron.ts";
+import { givenUpTriggerMessages, triggerMessages } from "./webhooks/trigger-messages.ts";
 
 /** The configuration by the environment that it was read from: the same object for all requests of an isolate. */
 const configs = new WeakMap<object, Config>();
@@ -35,12 +39,25 @@ const depsOf = (env: object, context: Pick<ExecutionContext, "waitUntil">): Deps
 
 const app = createApp({ makeDeps: ({ env, waitUntil }) => depsOf(Object(env), { waitUntil }) });
 
+const handlers = { ...turnMessages, ...triggerMessages({ newSession: sessionFromSettings, enqueueTurn }) };
+const givenUp = { ...givenUpTurnMessages, ...givenUpTriggerMessages };
+
+/** The cron trigger (`wrangler.toml`) that looks at what is due to the minute, and at nothing else. */
+const EVERY_MINUTE = "* * * * *";
+
+const onClock = async (deps: Deps, cron: string): Promise<void> => {
+  try {
+    await runDueTriggers(deps);
+  } finally {
+    if (cron !== EVERY_MINUTE) await maintain(deps);
+  }
+};
+
 export default instrumentWorker<object, QueueMessage>(
   {
     fetch: async (request, env, context) => app.fetch(request, env, context),
-    queue: (batch, env, context) =>
-      consume(depsOf(env, context), batch, { handlers: turnMessages, givenUp: givenUpTurnMessages }),
-    scheduled: (_controller, env, context) => maintain(depsOf(env, context)),
+    queue: (batch, env, context) => consume(depsOf(env, context), batch, { handlers, givenUp }),
+    scheduled: (controller, env, context) => onClock(depsOf(env, context), controller.cron),
   },
   (env) => configOf(env).telemetry,
 );

@@ -8,7 +8,7 @@ import { parseSettings } from "./settings.ts";
 import { onStopSignal } from "./stop-signals.ts";
 
 /** How often the cron trigger fires (`wrangler.toml`), in ms. */
-const TICK_MS = 5 * 60_000;
+const TICK_MS = 60_000;
 
 const PARENT_POLL_MS = 500;
 

@@ -445,6 +445,8 @@ export const deliveries = pgTable(
       .where(sql`status <> 'refused' and status <> 'duplicate'`),
     index("deliveries_trigger").on(t.triggerId, t.id),
     index("deliveries_due").on(t.dueAt).where(sql`status = 'waiting'`),
+    index("deliveries_accepted").on(t.runId).where(sql`status = 'accepted'`),
+    index("deliveries_reply").on(t.dueAt).where(sql`reply_status = 'pending'`),
     index("deliveries_run").on(t.runId),
     index("deliveries_session").on(t.sessionId),
   ],
