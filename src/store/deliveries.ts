@@ -212,10 +212,10 @@ export const claimDeliveries = async (
   const results = await db.batch(
     [
       sql`update deliveries o set run_id = ${newRunId}, attempts = o.attempts + 1, updated_at = hango_now()
-        from deliveries d where ${mine} and d.status = 'waiting' and d.run_id is null and d.due_at <= hango_now()
+        from deliveries d join triggers t on t.id = d.trigger_id and t.tenant_id = d.tenant_id where ${mine} and d.status = 'waiting' and d.run_id is null and d.due_at <= hango_now()
           and o.tenant_id = d.tenant_id and o.trigger_id = d.trigger_id and o.status = 'waiting' and o.run_id is null
           and o.due_at <= hango_now()
-          and (o.id = d.id or o.id in (select w.id from deliveries w where w.trigger_id = d.trigger_id and w.session_key = d.session_key
+          and (o.id = d.id or (t.config->>'debounce_seconds')::int > 0 and o.id in (select w.id from deliveries w where w.trigger_id = d.trigger_id and w.session_key = d.session_key
             and w.status = 'waiting' and w.run_id is null and w.due_at <= hango_now() and w.id <> d.id
             order by w.id limit ${MAX_MERGED - 1}))`,
       sql`select d.status, d.run_id, greatest(0, ceil(extract(epoch from d.due_at - hango_now())))::int as delay_seconds

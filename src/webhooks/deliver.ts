@@ -36,18 +36,27 @@ interface Batch {
 const viewOf = (trigger: TriggerRecord, delivery: DeliveryRecord) =>
   eventView(trigger, delivery.eventId ?? delivery.id, delivery.headers, JSON.parse(delivery.payload ?? "null"));
 
+/** Senders that do not sign the id of an event: what they sign is the body. */
+const signsNoId = ({ verification }: TriggerConfig): boolean =>
+  verification?.scheme === "github" || verification?.scheme === "linear";
+
+/** The events of a turn; a replay that came within the window, under another id that nobody signed, is no event of its own. */
+const distinct = ({ config, deliveries }: Batch): readonly DeliveryRecord[] =>
+  signsNoId(config)
+    ? deliveries.filter(({ payload }, at) => deliveries.findIndex((each) => each.payload === payload) === at)
+    : deliveries;
+
 /**
  * What makes two turns of a trigger the same. The sender's id of the event; but where the id is not signed (GitHub, Linear), the body
  * that is: a replay with another id finds the first one's run.
  */
 const idempotencyKeyOf = async ({ trigger, config, deliveries }: Batch): Promise<string> => {
   const [first] = deliveries;
-  const unsigned = config.verification?.scheme === "github" || config.verification?.scheme === "linear";
   // What was sent again on purpose has no id of an event, and is not a replay.
   const event =
     first === undefined || first.eventId === null
       ? (first?.id ?? "")
-      : unsigned && first.payload !== null
+      : signsNoId(config) && first.payload !== null
         ? first.payload
         : first.eventId;
   return `hook:${await sha256(joined(trigger.id, "\n", event))}`;
@@ -145,7 +154,7 @@ const run = async (deps: Deps, ports: DeliverPorts, batch: Batch): Promise<void>
   if (key === null) return void (await settle(failed("session_key_invalid")));
   let text: string;
   try {
-    text = messageOf(deliveries.map((delivery) => promptOf(config, viewOf(trigger, delivery))));
+    text = messageOf(distinct(batch).map((delivery) => promptOf(config, viewOf(trigger, delivery))));
   } catch {
     return void (await settle(failed("template_failed")));
   }

@@ -52,6 +52,10 @@ const BODIES: Readonly<Record<string, unknown>> = {
   "POST /v1/sessions/{id}/compact": {},
   "POST /v1/runs/{id}/tool_results": { tool_results: [{ tool_use_id: "toolu_1", content: "" }] },
   "POST /v1/sessions/{id}/import": { messages: [{ role: "user", content: "hi" }] },
+  "POST /v1/triggers": { type: "webhook", verification: { scheme: "bearer" } },
+  "PATCH /v1/triggers/{id}": { enabled: false },
+  "POST /v1/triggers/{id}/secrets": {},
+  "POST /v1/triggers/{id}/test": {},
   "POST /v1/keys": {},
   "POST /v1/tenants": { name: "x" },
   "PATCH /v1/tenants/{id}": { name: "x" },
@@ -62,11 +66,15 @@ let tenant: TestTenant;
 let other: TestTenant;
 let session: string;
 let keyId: string;
+let triggerId: string;
+const deliveryId = "dlv_ACCESS0000000000000000000";
 const runId = "run_ACCESS0000000000000000000";
 
 const fill = (operation: Listed): string =>
   operation.path
     .replace("/runs/{id}", `/runs/${runId}`)
+    .replace("/triggers/{id}", `/triggers/${triggerId}`)
+    .replace("{delivery}", deliveryId)
     .replace("/keys/{id}", `/keys/${keyId}`)
     .replace("/tenants/{id}", `/tenants/${tenant.id}`)
     .replace("/sessions/{id}", `/sessions/${session}`)
@@ -92,13 +100,19 @@ beforeAll(async () => {
     "insert into runs (id, tenant_id, session_id, status, trigger, model, finished_at) values ($1, $2, $3, 'completed', 'api', 'm', hango_now())",
     [runId, tenant.id, session],
   );
+  const trigger = { type: "webhook", verification: { scheme: "bearer" } };
+  triggerId = (await api.call("POST", "/v1/triggers", { key: tenant.key, json: trigger })).json.id;
+  await api.db.sql(
+    "insert into deliveries (id, tenant_id, trigger_id, status, payload) values ($1, $2, $3, 'ignored', '{}')",
+    [deliveryId, tenant.id, triggerId],
+  );
   const { json } = await api.call("GET", "/v1/keys", { key: tenant.key });
   keyId = json.data[0].id;
 });
 
 describe("the document", () => {
   it("lists what may be called without a key", () => {
-    expect(all.filter((operation) => !operation.secured).map(name)).toEqual(["GET /healthz"]);
+    expect(all.filter((operation) => !operation.secured).map(name)).toEqual(["POST /hooks/{id}", "GET /healthz"]);
   });
 
   it("gives every other operation the operator's key or one scope", () => {
@@ -132,6 +146,16 @@ describe("the document", () => {
       "DELETE /v1/sessions/{id}/files/{path}": "write",
       "POST /v1/sessions/{id}/import": "write",
       "GET /v1/sessions/{id}/export": "content",
+      "POST /v1/triggers": "write",
+      "GET /v1/triggers": "read",
+      "GET /v1/triggers/{id}": "read",
+      "PATCH /v1/triggers/{id}": "write",
+      "DELETE /v1/triggers/{id}": "write",
+      "POST /v1/triggers/{id}/secrets": "write",
+      "GET /v1/triggers/{id}/deliveries": "read",
+      "GET /v1/triggers/{id}/deliveries/{delivery}": "content",
+      "POST /v1/triggers/{id}/deliveries/{delivery}/redeliver": "write",
+      "POST /v1/triggers/{id}/test": "write",
       "GET /v1/usage": "read",
       "POST /v1/keys": "admin",
       "GET /v1/keys": "admin",
@@ -201,7 +225,7 @@ describe.each(named(withIds.filter((operation) => !isOperators(operation))))("an
 
   it("answers as for an id that nobody has", async () => {
     const path = fill(operation).replaceAll(
-      /(ses|run|key)_[0-9A-Z]{26}|run_ACCESS\d+/g,
+      /(ses|run|key|trg|dlv)_[0-9A-Z]{26}|run_ACCESS\d+/g,
       (id) => `${id.slice(0, 4)}${"Z".repeat(26)}`,
     );
     const [theirs, nobodys] = [await call(operation, other.key), await call(operation, other.key, path)];
