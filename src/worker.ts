@@ -12,7 +12,7 @@ import { maintain } from "./turns/maintenance.ts";
 import { makeDeps } from "./turns/make-deps.ts";
 import type { QueueMessage } from "./turns/queue.ts";
 import { runDueTriggers } from "./webhooks/cron.ts";
-import { givenUpTriggerMessages, triggerMessages } from "./webhooks/trigger-messages.ts";
+import { givenUpTriggerMessages, triggerMessages, withReplies } from "./webhooks/trigger-messages.ts";
 
 /** The configuration by the environment that it was read from: the same object for all requests of an isolate. */
 const configs = new WeakMap<object, Config>();
@@ -39,7 +39,11 @@ const depsOf = (env: object, context: Pick<ExecutionContext, "waitUntil">): Deps
 
 const app = createApp({ makeDeps: ({ env, waitUntil }) => depsOf(Object(env), { waitUntil }) });
 
-const handlers = { ...turnMessages, ...triggerMessages({ newSession: sessionFromSettings, enqueueTurn }) };
+const handlers = {
+  ...turnMessages,
+  run_turn: withReplies(turnMessages.run_turn),
+  ...triggerMessages({ newSession: sessionFromSettings, enqueueTurn }),
+};
 const givenUp = { ...givenUpTurnMessages, ...givenUpTriggerMessages };
 
 /** The cron trigger (`wrangler.toml`) that looks at what is due to the minute, and at nothing else. */
