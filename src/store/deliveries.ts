@@ -131,7 +131,13 @@ export const storeDelivery = async (db: Db, delivery: NewDelivery, duplicateId: 
   return { kind: "stored", id, delaySeconds: row.delay_seconds === null ? 0 : number(row, "delay_seconds") };
 };
 
-/** Records that something was refused: why, and its harmless headers; no payload. @throws StoreUnavailable */
+/** Most refusals of a trigger that are recorded within a minute: anybody may post to an address, and must not fill the table. */
+const MAX_REFUSALS_A_MINUTE = 60;
+
+/**
+ * Records that something was refused: why, and its harmless headers; no payload. Of a flood only some are recorded.
+ * @throws StoreUnavailable
+ */
 export const storeRefusal = async (
   db: Db,
   refusal: Pick<NewDelivery, "id" | "tenantId" | "triggerId" | "headers"> & { readonly reason: string },
@@ -140,7 +146,11 @@ export const storeRefusal = async (
     [
       sql`insert into deliveries (id, tenant_id, trigger_id, status, reason, headers)
         select ${refusal.id}, t.tenant_id, t.id, 'refused', ${refusal.reason}, ${JSON.stringify(refusal.headers)}::jsonb
-        from triggers t where t.id = ${refusal.triggerId} and t.tenant_id = ${refusal.tenantId} on conflict do nothing`,
+        from triggers t where t.id = ${refusal.triggerId} and t.tenant_id = ${refusal.tenantId}
+          and (select count(*) from (select d.status, d.created_at from deliveries d where d.trigger_id = t.id and d.tenant_id = t.tenant_id
+            order by d.id desc limit ${MAX_REFUSALS_A_MINUTE}) newest
+            where newest.status = 'refused' and newest.created_at > hango_now() - interval '1 minute') < ${MAX_REFUSALS_A_MINUTE}::int
+        on conflict do nothing`,
     ],
     { name: "store refusal", repeatable: true },
   );

@@ -68,9 +68,9 @@ export const readPayload = (body: Uint8Array, form: PayloadForm): PayloadOutcome
   return Object.keys(payload).length === 0 ? problem("empty") : parse(JSON.stringify(payload));
 };
 
-/** Names of headers that hold secrets, signatures or where the request went through. */
+/** Names of headers that hold secrets or signatures, say where the request went through, or are about the transport alone. */
 const UNKEPT =
-  /authorization|cookie|signature|secret|token|password|api-?key|^cf-|^x-forwarded|^x-real-ip|^forwarded$|^mf-/;
+  /authorization|cookie|signature|secret|token|password|api-?key|^cf-|^x-forwarded|^x-real-ip|^forwarded$|^mf-|^(host|connection|accept|accept-encoding|content-length|transfer-encoding|via)$/;
 
 const MAX_HEADERS = 40;
 const MAX_HEADER_CHARS = 500;

@@ -173,24 +173,28 @@ describe.each(Object.entries(vectors))("%s", (_, vector) => {
     }
   });
 
-  it.runIf(timed)("is refused when its time is further from now than the tolerance, before and after", async () => {
-    const at = (seconds: number) => verify(vector, { nowSeconds: vector.nowSeconds + seconds });
-    expect(await Promise.all([-301, -300, 300, 301].map((seconds) => reason(at(seconds))))).toEqual([
-      "timestamp_stale",
-      "verified",
-      "verified",
-      "timestamp_stale",
-    ]);
-    const wide = verify(vector, { nowSeconds: vector.nowSeconds + 900 }, { toleranceSeconds: 1_000 });
-    expect(await reason(wide)).toBe("verified");
-  });
+  if (timed) {
+    it("is refused when its time is further from now than the tolerance, before and after", async () => {
+      const at = (seconds: number) => verify(vector, { nowSeconds: vector.nowSeconds + seconds });
+      expect(await Promise.all([-301, -300, 300, 301].map((seconds) => reason(at(seconds))))).toEqual([
+        "timestamp_stale",
+        "verified",
+        "verified",
+        "timestamp_stale",
+      ]);
+      const wide = verify(vector, { nowSeconds: vector.nowSeconds + 900 }, { toleranceSeconds: 1_000 });
+      expect(await reason(wide)).toBe("verified");
+    });
+  }
 
-  it.runIf(vector.time !== undefined)("is refused without its time, or with another one", async () => {
-    const { time = "" } = vector;
-    const { [time]: _gone, ...headers } = vector.headers;
-    expect(await reason(verify(vector, { headers }))).toBe("timestamp_missing");
-    expect(await reason(verify(vector, changed({ [time]: String(vector.nowSeconds + 1) })))).toBe("signature_wrong");
-  });
+  if (vector.time !== undefined) {
+    it("is refused without its time, or with another one", async () => {
+      const { time = "" } = vector;
+      const { [time]: _gone, ...headers } = vector.headers;
+      expect(await reason(verify(vector, { headers }))).toBe("timestamp_missing");
+      expect(await reason(verify(vector, changed({ [time]: String(vector.nowSeconds + 1) })))).toBe("signature_wrong");
+    });
+  }
 
   it("signs what it verifies", async () => {
     const scheme = schemeOf(vector.verification);

@@ -283,6 +283,18 @@ describe("what is refused leaves nothing but a row without a payload", () => {
   });
 });
 
+describe("a flood of refused deliveries", () => {
+  it("fills no table: sixty of a minute are recorded, and what is believed is stored all the same", async () => {
+    const trigger = await create({});
+    for (let n = 0; n < 65; n++) await post(trigger, "{}", {});
+    expect(await rows(trigger)).toHaveLength(60);
+    expect((await github(trigger, { a: 1 })).status).toBe(202);
+    await api.db.advanceClock(61);
+    await post(trigger, "{}", {});
+    expect((await rows(trigger)).map(({ status }) => status).slice(-2)).toEqual(["waiting", "refused"]);
+  });
+});
+
 describe("an address that leads nowhere", () => {
   it("is a 404, and the same for an unknown, a disabled and a cron trigger, and a suspended tenant", async () => {
     const disabled = await create({ enabled: false });

@@ -2,7 +2,8 @@
 import { createHmac } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { sessionFromSettings } from "../../../src/api/session-create.ts";
-import type { DeliveryId, TenantId } from "../../../src/protocol/ids.ts";
+import type { DeliveryId, TenantId, TriggerId } from "../../../src/protocol/ids.ts";
+import { storeDelivery } from "../../../src/store/deliveries.ts";
 import type { Deps } from "../../../src/turns/deps.ts";
 import { enqueueTurn } from "../../../src/turns/enqueue.ts";
 import { runDueTriggers } from "../../../src/webhooks/cron.ts";
@@ -524,5 +525,37 @@ describe("a cron trigger", () => {
     await api.db.advanceClock(3 * 86_400);
     await runDueTriggers(deps);
     expect(await deliveriesOf(trigger)).toEqual([]);
+  });
+});
+
+describe("an answer of the database that is lost", () => {
+  it("stores no delivery twice, and makes no turn twice", async () => {
+    const trigger = await create({ session_key: "lost" });
+    const row = (id: DeliveryId) => ({
+      id,
+      tenantId: tenant.id as TenantId,
+      triggerId: trigger as TriggerId,
+      eventId: "evt-lost",
+      headers: {},
+      payload: "{}",
+      sessionKey: "lost",
+      status: "waiting" as const,
+      reason: null,
+      debounceSeconds: 0,
+    });
+    const [first, second] = [deps.newId("dlv"), deps.newId("dlv")];
+    api.db.dropNextAnswer();
+    expect(await storeDelivery(deps.db, row(first), deps.newId("dlv"))).toEqual({
+      kind: "stored",
+      id: first,
+      delaySeconds: 0,
+    });
+    api.db.dropNextAnswer();
+    expect(await storeDelivery(deps.db, row(second), deps.newId("dlv"))).toEqual({ kind: "duplicate", id: first });
+    const stored = await api.db.sql("select status from deliveries where trigger_id = $1 order by id", [trigger]);
+    expect(stored.map(({ status }) => status)).toEqual(["waiting", "duplicate"]);
+    api.db.dropNextAnswer();
+    await deliver(first);
+    expect([(await delivery(first)).status, (await turns("lost")).length]).toEqual(["accepted", 1]);
   });
 });
