@@ -8,7 +8,7 @@ import { instrumentWorker } from "./telemetry/worker.ts";
 import { consume, givenUpTurnMessages, turnMessages } from "./turns/consume.ts";
 import type { Deps } from "./turns/deps.ts";
 import { enqueueTurn } from "./turns/enqueue.ts";
-import { maintain } from "./turns/maintenance.ts";
+import { maintain, sendForStranded } from "./turns/maintenance.ts";
 import { makeDeps } from "./turns/make-deps.ts";
 import type { QueueMessage } from "./turns/queue.ts";
 import { runDueTriggers } from "./webhooks/cron.ts";
@@ -46,14 +46,14 @@ const handlers = {
 };
 const givenUp = { ...givenUpTurnMessages, ...givenUpTriggerMessages };
 
-/** The cron trigger (`wrangler.toml`) that looks at what is due to the minute, and at nothing else. */
+/** The cron trigger (`wrangler.toml`) that looks at what cannot wait: runs that nobody is at work on, triggers and replies that are due. */
 const EVERY_MINUTE = "* * * * *";
 
 const onClock = async (deps: Deps, cron: string): Promise<void> => {
   try {
     await runDueTriggers(deps);
   } finally {
-    if (cron !== EVERY_MINUTE) await maintain(deps);
+    await (cron === EVERY_MINUTE ? sendForStranded(deps) : maintain(deps));
   }
 };
 

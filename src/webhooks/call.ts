@@ -64,6 +64,10 @@ const urlOf = (template: string, view: object): string => {
   return render(template, view, { maxChars: MAX_URL_CHARS, write: whole ? (value) => value.trim() : inPath });
 };
 
+/** Whether a path has a part that leads out of where it stands: a value must not choose another endpoint of the host. */
+const climbs = (path: string): boolean =>
+  (path.split(/[?#]/)[0] ?? "").split(/[/\\]/).some((part) => /^(\.|%2e){1,2}$/i.test(part));
+
 const renderAll = (value: unknown, view: object): unknown => {
   if (typeof value === "string") return render(value, view, { maxChars: MAX_BODY_CHARS, write: (text) => text });
   if (Array.isArray(value)) return value.map((item) => renderAll(item, view));
@@ -74,7 +78,7 @@ const renderAll = (value: unknown, view: object): unknown => {
 /**
  * The call for an event.
  * @param fallback the body where the trigger names none
- * @returns null where the event leads to a URL that is not called
+ * @returns null where the event leads to a URL that is not called: a private one, or one outside of what the template names
  * @throws Error when a template cannot be rendered
  */
 export const callOf = (
@@ -86,8 +90,8 @@ export const callOf = (
   const url = urlOf(call.url, view);
   if (checkOutboundUrl(url, allowPrivate) !== null) return null;
   const origin = literalOrigin(call.url);
-  // The parser has taken `..` and the like out of the path; the host is the one that the trigger names.
-  if (origin !== null && new URL(url).origin !== new URL(origin).origin) return null;
+  if (origin !== null && (new URL(url).origin !== new URL(origin).origin || climbs(url.slice(origin.length))))
+    return null;
   const body = call.body === undefined ? fallback : renderAll(call.body, view);
   const text = typeof body === "string" ? body : JSON.stringify(body);
   return {

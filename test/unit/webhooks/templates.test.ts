@@ -145,7 +145,7 @@ describe("a value in a prompt (R7)", () => {
 
 describe("a call", () => {
   const view = {
-    payload: { repo: "octo/repo", n: 7, evil: "x/../../../admin?a=1#b", url: "https://other.example/x" },
+    payload: { repo: "octo/repo", n: 7, url: "https://other.example/x" },
     run: { text: '"quoted"\n' },
   };
 
@@ -167,10 +167,19 @@ describe("a call", () => {
     });
   });
 
-  it("cannot be led to another host or out of its query", () => {
-    const call = callOf({ url: "https://api.example.com/a/{{payload.evil}}" }, view, "", false);
-    expect(new URL(call?.url ?? "").origin).toBe("https://api.example.com");
-    expect(new URL(call?.url ?? "").search).toBe("");
+  it("cannot be led to another host, to another endpoint of it, or out of its path", () => {
+    const to = (a: string) =>
+      callOf({ url: "https://api.example.com/a/{{payload.a}}/b" }, { payload: { a } }, "", false)?.url;
+    expect(["../admin", "x/../../admin", ".", "..", "%2e%2e/x", "..\\x"].map(to)).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      "https://api.example.com/a/%252e%252e/x/b",
+      "https://api.example.com/a/..%5Cx/b",
+    ]);
+    expect(to("x?a=1#b")).toBe("https://api.example.com/a/x%3Fa%3D1%23b/b");
+    expect(to("@evil.example/")).toBe("https://api.example.com/a/%40evil.example//b");
   });
 
   it("may go where the event says, without headers, but to no private address", () => {
