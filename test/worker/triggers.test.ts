@@ -139,6 +139,30 @@ describe("a Slack mention", () => {
   });
 });
 
+describe("the built Worker", () => {
+  it.each(["standard", "github", "slack", "stripe", "linear", "hmac", "bearer"])(
+    "verifies what a sender of %s signs, and refuses what it does not",
+    async (scheme) => {
+      const made = await call("POST", "/v1/triggers", {
+        type: "webhook",
+        verification: { scheme },
+        // Believed, stored, and no turn: the other tests have the simulator for themselves.
+        filters: [{ path: "payload.never", exists: true }],
+        ...(scheme === "slack" || scheme === "stripe" ? { secret: "given by the sender" } : {}),
+      });
+      const sample = await call("POST", `/v1/triggers/${made.body.id}/test`, {});
+      expect([sample.status, sample.body.state]).toEqual([200, "ignored"]);
+      const refused = await post(made.body.url, "{}", {});
+      expect([refused.status, ((await refused.json()) as { error: { code: string } }).error.code]).toEqual([
+        401,
+        "webhook_unverified",
+      ]);
+      const log = await call("GET", `/v1/triggers/${made.body.id}/deliveries?status=refused`);
+      expect(log.body.data).toHaveLength(1);
+    },
+  );
+});
+
 describe("a cron trigger", () => {
   it("makes its turn when the clock's door finds it due", async () => {
     platform.simulator.enqueue({ reply: { content: "All is well." } });
