@@ -202,6 +202,8 @@ export type ClaimOutcome =
       readonly runId: RunId;
       /** What becomes one turn, oldest first. */
       readonly deliveries: readonly DeliveryRecord[];
+      /** Of those, the ones whose body an earlier event of the trigger had, by their ids, with its run. */
+      readonly seen: ReadonlyMap<string, RunId>;
     }
   | { readonly kind: "not_due"; readonly delaySeconds: number }
   /** It is not there, or somebody has settled it. */
@@ -219,6 +221,7 @@ export const claimDeliveries = async (
   newRunId: RunId,
 ): Promise<ClaimOutcome> => {
   const mine = sql`d.id = ${id} and d.tenant_id = ${tenantId}`;
+  const claimed = sql`(select c.run_id from deliveries c where c.id = ${id} and c.tenant_id = ${tenantId})`;
   const results = await db.batch(
     [
       sql`update deliveries o set run_id = ${newRunId}, attempts = o.attempts + 1, updated_at = hango_now()
@@ -232,7 +235,12 @@ export const claimDeliveries = async (
         from deliveries d where ${mine}`,
       sql`select ${TRIGGER_COLUMNS} from triggers t join deliveries d on d.trigger_id = t.id and d.tenant_id = t.tenant_id where ${mine}`,
       sql`select ${columns(true)} from deliveries d where d.tenant_id = ${tenantId} and d.status = 'waiting'
-        and d.run_id = (select o.run_id from deliveries o where o.id = ${id} and o.tenant_id = ${tenantId}) order by d.id`,
+        and d.run_id = ${claimed} order by d.id`,
+      // The hash is indexed; equal hashes are compared byte for byte.
+      sql`select d.id, min(o.run_id) as seen_run_id from deliveries d join deliveries o on o.tenant_id = d.tenant_id
+          and o.trigger_id = d.trigger_id and md5(o.payload) = md5(d.payload) and o.payload = d.payload and o.id < d.id
+          and o.event_id is not null and o.status in ('accepted', 'completed')
+        where d.tenant_id = ${tenantId} and d.status = 'waiting' and d.event_id is not null and d.run_id = ${claimed} group by d.id`,
     ],
     { name: "claim deliveries", repeatable: true },
   );
@@ -246,6 +254,7 @@ export const claimDeliveries = async (
     trigger: triggerRecord(trigger),
     runId,
     deliveries: (results[3] ?? []).map(deliveryRecord),
+    seen: new Map((results[4] ?? []).map((row) => [text(row, "id"), text(row, "seen_run_id") as RunId])),
   };
 };
 

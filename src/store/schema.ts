@@ -445,6 +445,7 @@ export const deliveries = pgTable(
       .where(sql`status <> 'refused' and status <> 'duplicate'`),
     index("deliveries_trigger").on(t.triggerId, t.id),
     index("deliveries_due").on(t.dueAt).where(sql`status = 'waiting'`),
+    index("deliveries_body").on(t.triggerId, sql`md5(payload)`),
     index("deliveries_accepted").on(t.runId).where(sql`status = 'accepted'`),
     index("deliveries_reply").on(t.dueAt).where(sql`reply_status = 'pending'`),
     index("deliveries_run").on(t.runId),

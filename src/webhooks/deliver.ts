@@ -31,6 +31,7 @@ interface Batch {
   readonly config: TriggerConfig;
   readonly runId: RunId;
   readonly deliveries: readonly DeliveryRecord[];
+  readonly seen: ReadonlyMap<string, RunId>;
 }
 
 const viewOf = (trigger: TriggerRecord, delivery: DeliveryRecord) =>
@@ -40,10 +41,12 @@ const viewOf = (trigger: TriggerRecord, delivery: DeliveryRecord) =>
 const signsNoId = ({ verification }: TriggerConfig): boolean =>
   verification?.scheme === "github" || verification?.scheme === "linear";
 
-/** The events of a turn; a replay that came within the window, under another id that nobody signed, is no event of its own. */
-const distinct = ({ config, deliveries }: Batch): readonly DeliveryRecord[] =>
+/** The events of a turn. A replay under another id, which nobody signed, is no event: not within the window, and not later. */
+const distinct = ({ config, deliveries, seen }: Batch): readonly DeliveryRecord[] =>
   signsNoId(config)
-    ? deliveries.filter(({ payload }, at) => deliveries.findIndex((each) => each.payload === payload) === at)
+    ? deliveries.filter(
+        ({ id, payload }, at) => !seen.has(id) && deliveries.findIndex((each) => each.payload === payload) === at,
+      )
     : deliveries;
 
 /**
@@ -152,9 +155,14 @@ const run = async (deps: Deps, ports: DeliverPorts, batch: Batch): Promise<void>
   const settle = (settlement: Settlement) => settleDeliveries(deps.db, trigger.tenantId, runId, settlement);
   const key = deliveries[0]?.sessionKey ?? null;
   if (key === null) return void (await settle(failed("session_key_invalid")));
+  const events = distinct(batch);
+  if (events.length === 0) {
+    const [seenRunId = null] = batch.seen.values();
+    return void (await settle({ ...failed("event_seen"), status: "duplicate", runId: seenRunId }));
+  }
   let text: string;
   try {
-    text = messageOf(distinct(batch).map((delivery) => promptOf(config, viewOf(trigger, delivery))));
+    text = messageOf(events.map((delivery) => promptOf(config, viewOf(trigger, delivery))));
   } catch {
     return void (await settle(failed("template_failed")));
   }
