@@ -9,6 +9,7 @@ import { invalidInput, respondToError } from "./error-response.ts";
 import { ApiError } from "./errors.ts";
 import { registerFiles } from "./files.ts";
 import { registerHealth } from "./health.ts";
+import { registerHooks } from "./hooks.ts";
 import { registerImportExport } from "./import-export.ts";
 import { registerKeys } from "./keys.ts";
 import { registerMessages } from "./messages.ts";
@@ -18,6 +19,8 @@ import { registerRunControl } from "./run-control.ts";
 import { registerRuns } from "./runs.ts";
 import { registerSessions } from "./sessions.ts";
 import { registerTenants } from "./tenants.ts";
+import { registerTriggerDeliveries } from "./trigger-deliveries.ts";
+import { registerTriggers } from "./triggers.ts";
 import { registerTurns } from "./turns.ts";
 import { registerUsage } from "./usage.ts";
 import { registerWebhookDeliveries } from "./webhook-deliveries.ts";
@@ -45,6 +48,9 @@ const registrations: readonly ((app: App) => void)[] = [
   registerContextRoutes,
   registerFiles,
   registerImportExport,
+  registerTriggers,
+  registerTriggerDeliveries,
+  registerHooks,
   registerUsage,
   registerWebhookEndpoints,
   registerWebhookDeliveries,

@@ -14,9 +14,9 @@ const MAX_JSON_DEPTH = 64;
 const tooLarge = (limitBytes: number): ApiError =>
   new ApiError("payload_too_large", `The body is larger than ${limitBytes / 1024 / 1024} MB.`);
 
-/** The bytes of a body; stops reading at the limit, whatever `Content-Length` says. */
-const readLimited = async (request: Request, limitBytes: number): Promise<Uint8Array<ArrayBuffer>> => {
-  if (Number(request.headers.get("Content-Length") ?? 0) > limitBytes) throw tooLarge(limitBytes);
+/** The bytes of a body; stops reading at the limit, whatever `Content-Length` says. @returns null for a larger body */
+export const readAtMost = async (request: Request, limitBytes: number): Promise<Uint8Array<ArrayBuffer> | null> => {
+  if (Number(request.headers.get("Content-Length") ?? 0) > limitBytes) return null;
   const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
   if (request.body !== null) {
@@ -25,7 +25,7 @@ const readLimited = async (request: Request, limitBytes: number): Promise<Uint8A
       sizeBytes += part.value.byteLength;
       if (sizeBytes > limitBytes) {
         await reader.cancel().catch(() => undefined);
-        throw tooLarge(limitBytes);
+        return null;
       }
       chunks.push(part.value);
     }
@@ -36,6 +36,12 @@ const readLimited = async (request: Request, limitBytes: number): Promise<Uint8A
     bytes.set(chunk, at);
     at += chunk.byteLength;
   }
+  return bytes;
+};
+
+const readLimited = async (request: Request, limitBytes: number): Promise<Uint8Array<ArrayBuffer>> => {
+  const bytes = await readAtMost(request, limitBytes);
+  if (bytes === null) throw tooLarge(limitBytes);
   return bytes;
 };
 

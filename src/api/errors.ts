@@ -36,6 +36,13 @@ export const errorKinds = {
     retryable: false,
     description: "There is no key, or it is unknown, revoked or expired. Send `Authorization: Bearer hango_...`.",
   },
+  webhook_unverified: {
+    status: 401,
+    type: "authentication_error",
+    retryable: false,
+    description:
+      "What was posted to a trigger's address is not its sender's, or is too old. The reason stands in the trigger's deliveries.",
+  },
   budget_reached: {
     status: 402,
     type: "billing_error",
@@ -113,7 +120,7 @@ export const errorKinds = {
     status: 413,
     type: "request_too_large",
     retryable: false,
-    description: "The body is larger than 4 MB (a file: 25 MB).",
+    description: "The body is larger than 4 MB (a file: 25 MB; what is posted to a trigger: 1 MB).",
   },
   unsupported_media_type: {
     status: 415,
@@ -137,7 +144,7 @@ export const errorKinds = {
     status: 429,
     type: "rate_limit_error",
     retryable: true,
-    description: "The key sends too many requests. `Retry-After` says when to come back.",
+    description: "The key sends, or the trigger gets, too many requests. `Retry-After` says when to come back.",
   },
   internal: {
     status: 500,

@@ -31,7 +31,7 @@ export const securityHeaders: MiddlewareHandler<AppEnv> = async (c, next) => {
 };
 
 /** The longer of the periods that the rate limit binding knows, in seconds: after it the count has started again. */
-const RATE_PERIOD_SECONDS = 60;
+export const RATE_PERIOD_SECONDS = 60;
 
 /** Limits requests by key, before the database is asked. Without a valid-looking key there is nothing to limit: it is a 401. */
 export const rateLimit: MiddlewareHandler<AppEnv> = async (c, next) => {

@@ -69,6 +69,8 @@ export interface OperationConfig extends RouteConfig {
   readonly access: Access;
   /** Where the router's pattern differs from the documented path. */
   readonly routingPath?: string;
+  /** The handler reads the body itself, unread and unchecked as it came; its schema is for the documentation alone. */
+  readonly readsBody?: boolean;
 }
 
 type OperationContext<R extends RouteConfig> = Parameters<RouteHandler<R, AppEnv>>[0];
@@ -83,7 +85,7 @@ export const operation = <const R extends OperationConfig>(
   config: R,
   handler: (c: OperationContext<R>) => Response | Promise<Response>,
 ): void => {
-  const { access, routingPath, ...rest }: OperationConfig = config;
+  const { access, routingPath, readsBody = false, ...rest }: OperationConfig = config;
   const documented: RouteConfig = {
     ...rest,
     description: [rest.description, accessWords(access)].filter(Boolean).join("\n\n"),
@@ -91,12 +93,14 @@ export const operation = <const R extends OperationConfig>(
     responses: { ...rest.responses, default: errorResponse },
   };
   app.openAPIRegistry.registerPath(documented);
+  const { body: documentedBody, ...unread } = rest.request ?? {};
   app.openapi(
     createRoute({
       ...documented,
+      ...(readsBody ? { request: unread } : {}),
       path: routingPath ?? rest.path,
       hide: true,
-      middleware: [authentication(access, rest.path), body(rest.request?.body !== undefined)],
+      middleware: [authentication(access, rest.path), ...(readsBody ? [] : [body(documentedBody !== undefined)])],
     }),
     // The library ties handlers to typed JSON; ours also answer stored text and bytes, and tests hold them to the schemas.
     handler as unknown as RouteHandler<RouteConfig, AppEnv>,

@@ -1,5 +1,6 @@
-/** A session made on the way to its first turn. */
-import { createSession } from "../store/sessions.ts";
+/** Sessions made on the way to a turn. */
+import type { SessionId, TenantId } from "../protocol/ids.ts";
+import { createSession, type NewSession } from "../store/sessions.ts";
 import { authenticate, requireScope } from "./auth.ts";
 import type { Ctx } from "./env.ts";
 import { createSessionSchema, newSessionOf } from "./session-schema.ts";
@@ -14,3 +15,14 @@ export const ensureSession = async (c: Ctx, key: string): Promise<void> => {
   const settings = createSessionSchema.parse({ key });
   await createSession(db, await newSessionOf(newId("ses"), tenantId, settings, config.defaultModel), null);
 };
+
+/**
+ * The session that stored settings ask for: those of a trigger, checked when they were stored.
+ * @throws ZodError for settings that are no longer taken
+ */
+export const sessionFromSettings = (
+  id: SessionId,
+  tenantId: TenantId,
+  settings: Readonly<Record<string, unknown>>,
+  defaultModel: string,
+): Promise<NewSession> => newSessionOf(id, tenantId, createSessionSchema.parse(settings), defaultModel);

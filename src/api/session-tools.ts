@@ -109,15 +109,18 @@ export const toolsSchema = z
 
 const isHttp = (tool: Tool): tool is z.infer<typeof httpTool> => tool.type === "http";
 
-/** @throws ApiError `invalid_request` for an endpoint that hango will not call, or a hidden value that was sent back */
-export const checkTools = (tools: readonly Tool[], allowPrivate: boolean): void => {
+/**
+ * @param within where the tools stand in the body, `session.` for instance
+ * @throws ApiError `invalid_request` for an endpoint that hango will not call, or a hidden value that was sent back
+ */
+export const checkTools = (tools: readonly Tool[], allowPrivate: boolean, within = ""): void => {
   tools.forEach((tool, index) => {
     if (!isHttp(tool)) return;
     const reason = checkOutboundUrl(tool.url, allowPrivate);
-    if (reason !== null) throw invalid(`tools[${index}].url`, reason);
+    if (reason !== null) throw invalid(`${within}tools[${index}].url`, reason);
     if (Object.values(tool.headers ?? {}).includes(HIDDEN)) {
       throw invalid(
-        `tools[${index}].headers`,
+        `${within}tools[${index}].headers`,
         `${HIDDEN} is what hango shows instead of a value; give the value itself`,
       );
     }

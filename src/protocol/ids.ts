@@ -12,6 +12,8 @@ export type InputId = Branded<string, "InputId">;
 export type CompactionId = Branded<string, "CompactionId">;
 export type UsageId = Branded<string, "UsageId">;
 export type TriggerId = Branded<string, "TriggerId">;
+/** Of one of a trigger's secrets. */
+export type SecretId = Branded<string, "SecretId">;
 /** Of something that a trigger received. */
 export type DeliveryId = Branded<string, "DeliveryId">;
 export type EndpointId = Branded<string, "EndpointId">;
@@ -33,6 +35,7 @@ interface IdTypes {
   usg: UsageId;
   cmp: CompactionId;
   trg: TriggerId;
+  sec: SecretId;
   dlv: DeliveryId;
   whe: EndpointId;
   whd: WebhookDeliveryId;

@@ -55,6 +55,10 @@ const BODIES: Readonly<Record<string, unknown>> = {
   "POST /v1/webhook_endpoints": { url: "https://example.com/hango" },
   "PATCH /v1/webhook_endpoints/{id}": { description: "x" },
   "POST /v1/webhook_endpoints/{id}/rotate_secret": {},
+  "POST /v1/triggers": { type: "webhook", verification: { scheme: "bearer" } },
+  "PATCH /v1/triggers/{id}": { enabled: false },
+  "POST /v1/triggers/{id}/secrets": {},
+  "POST /v1/triggers/{id}/test": {},
   "POST /v1/keys": {},
   "POST /v1/tenants": { name: "x" },
   "PATCH /v1/tenants/{id}": { name: "x" },
@@ -67,14 +71,18 @@ let session: string;
 let erased: string;
 let keyId: string;
 let endpointId: string;
-const deliveryId = "whd_ACCESS00000000000000000000";
+let triggerId: string;
+const webhookDeliveryId = "whd_ACCESS00000000000000000000";
+const deliveryId = "dlv_ACCESS0000000000000000000";
 const runId = "run_ACCESS0000000000000000000";
 
 const fill = (operation: Listed): string =>
   operation.path
     .replace("/runs/{id}", `/runs/${runId}`)
     .replace("/webhook_endpoints/{id}", `/webhook_endpoints/${endpointId}`)
-    .replace("{delivery_id}", deliveryId)
+    .replace("/triggers/{id}", `/triggers/${triggerId}`)
+    .replace("{delivery_id}", webhookDeliveryId)
+    .replace("{delivery}", deliveryId)
     .replace("/keys/{id}", `/keys/${keyId}`)
     .replace("/tenants/{id}", `/tenants/${tenant.id}`)
     .replace("/sessions/{id}", `/sessions/${session}`)
@@ -103,19 +111,25 @@ beforeAll(async () => {
     "insert into runs (id, tenant_id, session_id, status, trigger, model, finished_at) values ($1, $2, $3, 'completed', 'api', 'm', hango_now())",
     [runId, tenant.id, session],
   );
+  const trigger = { type: "webhook", verification: { scheme: "bearer" } };
+  triggerId = (await api.call("POST", "/v1/triggers", { key: tenant.key, json: trigger })).json.id;
+  await api.db.sql(
+    "insert into deliveries (id, tenant_id, trigger_id, status, payload) values ($1, $2, $3, 'ignored', '{}')",
+    [deliveryId, tenant.id, triggerId],
+  );
   const { json } = await api.call("GET", "/v1/keys", { key: tenant.key });
   keyId = json.data[0].id;
   const endpoint = { url: "https://example.com/hango" };
   endpointId = (await api.call("POST", "/v1/webhook_endpoints", { key: tenant.key, json: endpoint })).json.id;
   await api.db.sql(
     "insert into webhook_deliveries (id, tenant_id, endpoint_id, session_id, url, event_type, payload) values ($1, $2, $3, $4, $5, 'run.completed', '{}')",
-    [deliveryId, tenant.id, endpointId, session, endpoint.url],
+    [webhookDeliveryId, tenant.id, endpointId, session, endpoint.url],
   );
 });
 
 describe("the document", () => {
   it("lists what may be called without a key", () => {
-    expect(all.filter((operation) => !operation.secured).map(name)).toEqual(["GET /healthz"]);
+    expect(all.filter((operation) => !operation.secured).map(name)).toEqual(["POST /hooks/{id}", "GET /healthz"]);
   });
 
   it("gives every other operation the operator's key or one scope", () => {
@@ -150,6 +164,16 @@ describe("the document", () => {
       "DELETE /v1/sessions/{id}/files/{path}": "write",
       "POST /v1/sessions/{id}/import": "write",
       "GET /v1/sessions/{id}/export": "content",
+      "POST /v1/triggers": "write",
+      "GET /v1/triggers": "read",
+      "GET /v1/triggers/{id}": "read",
+      "PATCH /v1/triggers/{id}": "write",
+      "DELETE /v1/triggers/{id}": "write",
+      "POST /v1/triggers/{id}/secrets": "write",
+      "GET /v1/triggers/{id}/deliveries": "read",
+      "GET /v1/triggers/{id}/deliveries/{delivery}": "content",
+      "POST /v1/triggers/{id}/deliveries/{delivery}/redeliver": "write",
+      "POST /v1/triggers/{id}/test": "write",
       "GET /v1/usage": "read",
       "POST /v1/webhook_endpoints": "admin",
       "GET /v1/webhook_endpoints": "admin",
@@ -229,7 +253,7 @@ describe.each(named(withIds.filter((operation) => !isOperators(operation))))("an
 
   it("answers as for an id that nobody has", async () => {
     const path = fill(operation).replaceAll(
-      /(ses|run|key|whe|whd)_[0-9A-Z]{26}|run_ACCESS\d+/g,
+      /(ses|run|key|trg|dlv|whe|whd)_[0-9A-Z]{26}|run_ACCESS\d+/g,
       (id) => `${id.slice(0, 4)}${"Z".repeat(26)}`,
     );
     const [theirs, nobodys] = [await call(operation, other.key), await call(operation, other.key, path)];
