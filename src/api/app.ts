@@ -7,7 +7,9 @@ import type { App, AppEnv, Ctx } from "./env.ts";
 import { invalidInput, respondToError } from "./error-response.ts";
 import { ApiError } from "./errors.ts";
 import { registerFiles } from "./files.ts";
+import { registerFork } from "./fork.ts";
 import { registerHealth } from "./health.ts";
+import { registerHistory } from "./history.ts";
 import { registerImportExport } from "./import-export.ts";
 import { registerKeys } from "./keys.ts";
 import { registerMessages } from "./messages.ts";
@@ -38,6 +40,8 @@ const registrations: readonly ((app: App) => void)[] = [
   registerRuns,
   registerRunControl,
   registerMessages,
+  registerHistory,
+  registerFork,
   registerContextRoutes,
   registerFiles,
   registerImportExport,

@@ -2,6 +2,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
 import type { SessionRef } from "./begin.ts";
+import { copiedFrom } from "./copies.ts";
 import type { Db } from "./db.ts";
 import { leaseLive } from "./lease.ts";
 import { flag, number, text, textOrNull } from "./rows.ts";
@@ -73,10 +74,16 @@ export const unfinishedErasures = async (db: Db, limit: number): Promise<readonl
   }));
 };
 
-/** Whether a session is recorded as erased and its objects are not. @throws StoreUnavailable */
+/**
+ * Whether a session is recorded as erased, its objects are not, and no fork is still being copied from them.
+ * @throws StoreUnavailable
+ */
 export const erasureDue = async (db: Db, { tenantId, sessionId }: Erasure): Promise<boolean> => {
   const [rows] = await db.batch(
-    [sql`select not done as due from erasures where session_id = ${sessionId} and tenant_id = ${tenantId}`],
+    [
+      sql`select not e.done and not ${copiedFrom(sql`e.tenant_id`, sql`e.session_id`)} as due
+        from erasures e where e.session_id = ${sessionId} and e.tenant_id = ${tenantId}`,
+    ],
     { name: "erasure due", repeatable: true },
   );
   const row = rows?.[0];
