@@ -8,7 +8,9 @@ import { registerErasures } from "./erasures.ts";
 import { invalidInput, respondToError } from "./error-response.ts";
 import { ApiError } from "./errors.ts";
 import { registerFiles } from "./files.ts";
+import { registerFork } from "./fork.ts";
 import { registerHealth } from "./health.ts";
+import { registerHistory } from "./history.ts";
 import { registerHooks } from "./hooks.ts";
 import { registerImportExport } from "./import-export.ts";
 import { registerKeys } from "./keys.ts";
@@ -45,6 +47,8 @@ const registrations: readonly ((app: App) => void)[] = [
   registerRuns,
   registerRunControl,
   registerMessages,
+  registerHistory,
+  registerFork,
   registerContextRoutes,
   registerFiles,
   registerImportExport,

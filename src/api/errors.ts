@@ -110,6 +110,12 @@ export const errorKinds = {
     retryable: false,
     description: "The session has had a turn; a transcript can only be imported before the first one.",
   },
+  nothing_to_undo: {
+    status: 409,
+    type: "conflict_error",
+    retryable: false,
+    description: "The session has no turn that could be undone or run again.",
+  },
   precondition_failed: {
     status: 412,
     type: "conflict_error",

@@ -29,6 +29,7 @@ export const messageSchema = z
       .array(z.looseObject({ type: z.string() }))
       .openapi({ description: "Content blocks of the Messages API." }),
     run_id: z.string().nullable(),
+    rewound: z.boolean().openapi({ description: "Undone by a rewind or a retry: the model is not shown it any more." }),
     created_at: z.iso.datetime(),
   })
   .openapi("Message");
@@ -42,6 +43,7 @@ const showMessage = (sessionId: string, row: MessageRecord, content: string) => 
   origin: row.origin,
   content: new RawJson(content),
   run_id: row.runId,
+  rewound: row.rewound,
   created_at: row.createdAt,
 });
 
@@ -56,7 +58,7 @@ export const registerMessages = (app: App): void =>
       operationId: "listMessages",
       summary: "Read the log of a session",
       description:
-        "Every message, byte for byte as it was stored, whatever the model is sent today. Large media are references (`hango:media/sha256-...`) unless `include_media=true`. A page may be shorter than `limit`: it ends after 8 MB.",
+        "Every message, byte for byte as it was stored, whatever the model is sent today; those that were undone with `include_rewound=true` only. Large media are references (`hango:media/sha256-...`) unless `include_media=true`. A page may be shorter than `limit`: it ends after 8 MB.",
       request: {
         params: sessionParam,
         query: z.strictObject({
@@ -65,6 +67,10 @@ export const registerMessages = (app: App): void =>
             .enum(["true", "false"])
             .default("false")
             .openapi({ description: "Put media back into the content." }),
+          include_rewound: z
+            .enum(["true", "false"])
+            .default("false")
+            .openapi({ description: "Show the messages that a rewind or a retry undid, too." }),
         }),
       },
       responses: { 200: json(listOf(messageSchema), "A page of messages.") },
@@ -74,7 +80,9 @@ export const registerMessages = (app: App): void =>
       const query = c.req.valid("query");
       const tenantId = tenantOf(c);
       const page = pageOf(readPage(LIST, query, cursors.seq));
-      const log = await listMessages(deps.db, tenantId, sessionRefOf(c.req.valid("param").id), page, MAX_PAGE_BYTES);
+      const ref = sessionRefOf(c.req.valid("param").id);
+      const withRewound = query.include_rewound === "true";
+      const log = await listMessages(deps.db, tenantId, ref, page, MAX_PAGE_BYTES, withRewound);
       if (log === undefined) throw notFound("session");
       const media = sessionMedia(deps, tenantId, log.sessionId);
       const data: unknown[] = [];

@@ -52,6 +52,21 @@ export const createSessionSchema = z
   })
   .openapi("CreateSession", { example: { key: "support-ticket-1", system: "You are a helpful assistant." } });
 
+/** What of a fork differs from its original. */
+export const forkSchema = z
+  .strictObject({
+    at_seq: z
+      .int()
+      .min(1)
+      .optional()
+      .openapi({ description: "The last message to copy; a turn must begin right after it. Default: all." }),
+    key: key.optional(),
+    user: user.nullable().optional(),
+    title: title.nullable().optional(),
+    metadata: z.record(metadataKey, metadataValue).refine(atMost, tooMany).optional(),
+  })
+  .openapi("Fork", { example: { title: "Another way" } });
+
 export type CreateSession = z.infer<typeof createSessionSchema>;
 
 export const changeSessionSchema = z
@@ -110,6 +125,11 @@ export const sessionSchema = z
       last_input_tokens: z.int().openapi({ description: "Size of the newest prompt." }),
     }),
     last_run_id: z.string().nullable(),
+    forked_from: z.string().nullable().openapi({ description: "The session that it was copied from; it may be gone." }),
+    forked_at_seq: z.int().nullable().openapi({ description: "The last message of that session that was copied." }),
+    rewound: z
+      .array(z.object({ first_seq: z.int(), last_seq: z.int() }))
+      .openapi({ description: "Messages that were undone; the model is not shown them any more." }),
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
   })
@@ -142,6 +162,9 @@ export const showSession = (session: SessionRecord) => ({
     last_input_tokens: session.lastInputTokens,
   },
   last_run_id: session.lastRunId,
+  forked_from: session.forkedFrom,
+  forked_at_seq: session.forkedAtSeq,
+  rewound: session.rewound.map(({ from, to }) => ({ first_seq: from, last_seq: to })),
   created_at: session.createdAt,
   updated_at: session.updatedAt,
 });

@@ -34,7 +34,7 @@ export const waitSeconds = z.number().min(0).max(MAX_WAIT_SECONDS).default(DEFAU
   description: "Seconds to wait for the run before answering 202 with it as it is. It goes on either way.",
 });
 
-const turnBody = z
+export const turnBody = z
   .strictObject({
     input: turnInput.openapi({
       description:
@@ -68,6 +68,9 @@ const turnBody = z
   .openapi("Turn");
 
 type TurnBody = z.infer<typeof turnBody>;
+
+/** How a turn is to be answered, whatever its input. */
+export type Manner = Pick<TurnBody, "stream" | "wait">;
 
 const wantsStream = (c: Ctx, body: Pick<TurnBody, "stream">): boolean =>
   body.stream || (c.req.header("Accept") ?? "").includes("text/event-stream");
@@ -117,7 +120,7 @@ const open = (c: Ctx, headers: Readonly<Record<string, string>>): EventStream =>
   openEventStream({ signal: c.req.raw.signal, heartbeatMs: c.get("deps").config.sseHeartbeatMs, headers });
 
 /** Runs the turn for a caller who waits for its end, and goes on without them after that. */
-const runWaiting = async (c: Ctx, body: TurnBody, session: LoadedSession, startedAt: string): Promise<Response> => {
+const runWaiting = async (c: Ctx, body: Manner, session: LoadedSession, startedAt: string): Promise<Response> => {
   const deps = c.get("deps");
   const answered = new AbortController();
   const run = {
@@ -179,7 +182,8 @@ const runStreaming = (c: Ctx, session: LoadedSession, startedAt: string): Respon
   return stream.response;
 };
 
-const start = (c: Ctx, body: TurnBody, session: LoadedSession, startedAt: string): Response | Promise<Response> =>
+/** Runs a begun turn, and answers with it. */
+export const start = (c: Ctx, body: Manner, session: LoadedSession, startedAt: string): Response | Promise<Response> =>
   wantsStream(c, body) ? runStreaming(c, session, startedAt) : runWaiting(c, body, session, startedAt);
 
 /** What of a request decides how its run is answered. */

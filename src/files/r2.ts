@@ -6,7 +6,7 @@
  * - `media/{hash}`: `media.ts`.
  */
 import { contentTypeOf } from "./content-type.ts";
-import type { ByteRange, FileEntry, FileStat, FileSystem } from "./filesystem.ts";
+import type { ByteRange, FileEntry, FileStat, FileSystem, SectionKey } from "./filesystem.ts";
 import { sha256Hex } from "./hash.ts";
 import { formatIndex, indexLines, parseIndex } from "./line-index.ts";
 import { comparePaths, type FilePath } from "./path.ts";
@@ -69,8 +69,16 @@ const condition = (ifMatch: string | undefined, ifNoneMatch: "*" | undefined): {
 /**
  * @param root `tenants/{tenant}/sessions/{session}`, without a slash at the end
  * @param sleep waits between attempts at a key that R2 refuses to write twice in a second
+ * @param undone sections that meet one of these ranges are not there (R3)
  */
-export const r2FileSystem = (bucket: R2Bucket, root: string, sleep: (ms: number) => Promise<void>): FileSystem => {
+export const r2FileSystem = (
+  bucket: R2Bucket,
+  root: string,
+  sleep: (ms: number) => Promise<void>,
+  undone: readonly SectionKey[] = [],
+): FileSystem => {
+  const isUndone = (key: SectionKey): boolean =>
+    undone.some(({ first, last }) => key.first <= last && first <= key.last);
   const filesRoot = `${root}/files`;
   const sectionsRoot = `${root}/sections`;
   const objectKey = (path: FilePath): string => filesRoot + path;
@@ -89,7 +97,7 @@ export const r2FileSystem = (bucket: R2Bucket, root: string, sleep: (ms: number)
       for (const object of page.objects) {
         const [path = "", name = ""] = object.key.slice(sectionsRoot.length).split("//");
         const key = parseSectionName(name);
-        if (key === undefined) continue;
+        if (key === undefined || isUndone(key)) continue;
         const sections = found.get(path as FilePath) ?? [];
         sections.push({
           key,

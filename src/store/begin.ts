@@ -25,7 +25,7 @@ export type Caller =
 /** What becomes of a turn whose session is busy (api.md). `join` puts the input into the turn that is on (M5). */
 export type OnBusy = "reject" | "queue" | "interrupt" | "join";
 
-interface BeginRun {
+export interface BeginRun {
   readonly caller: Caller;
   readonly session: SessionRef;
   readonly runId: RunId;
@@ -45,6 +45,10 @@ interface BeginRun {
   readonly callbackUrl: string | null;
   readonly triggerId: string | null;
   readonly deliveryId: string | null;
+  /** SQL condition over `session_heads h`, without which the run does not begin. */
+  readonly only?: SQL;
+  /** SQL that takes effect with the begin, before the view is read. */
+  readonly also?: readonly SQL[];
 }
 
 /** What a request asks of its run alone; stored as `runs.options`. */
@@ -215,7 +219,7 @@ const statements = (run: BeginRun): readonly SQL[] => {
       update session_heads h set lease_holder = ${runId}, lease_epoch = h.lease_epoch + 1, lease_expires_at = ${leaseExpiry},
         lease_taken_at = hango_now(), lease_token = ${runId}, cancel_requested_at = null, waiting_until = null,
         next_seq = h.next_seq + ${rows}, next_event = h.next_event + ${RESERVED_EVENTS}
-      from found where h.session_id = found.id and ${free}
+      from found where h.session_id = found.id and ${free} and ${run.only ?? sql`true`}
         and not exists (select 1 from runs r where r.id = ${runId} or (r.tenant_id = found.tenant_id and r.idempotency_key = ${idempotencyKey}))`,
         ]),
     sql`insert into runs (id, tenant_id, session_id, key_id, status, trigger, model, idempotency_key, request_hash, input_seq, started_at,
@@ -230,6 +234,7 @@ const statements = (run: BeginRun): readonly SQL[] => {
     ...(onBusy === "join" && input !== null ? [insertJoining(input, sql`${from} and not (${mine})`)] : []),
     sql`update session_heads h set ${RELEASED}, next_seq = h.next_seq - ${rows}
       where ${mine} and h.session_id in (select s.id from ${from}) and not exists (select 1 from runs r where r.id = ${runId})`,
+    ...(run.also ?? []),
     sql`with dead as (
         update runs r set status = 'failed', finished_at = hango_now(), draft = null, error = ${JSON.stringify(INTERRUPTED)}::jsonb
         from session_heads h where ${mine} and h.session_id in (select s.id from ${from})
@@ -346,7 +351,8 @@ export const storeQueuedTurn = async (db: Db, turn: EnqueueTurn): Promise<BeginO
   return begin(db, { ...rest, ...nothing, background: true, caller: { tenantId, keyId } });
 };
 
-const begin = async (db: Db, run: BeginRun): Promise<BeginOutcome> =>
+/** Any of the begins. @throws StoreUnavailable */
+export const begin = async (db: Db, run: BeginRun): Promise<BeginOutcome> =>
   read(run, await db.batch(statements(run), { name: "begin", repeatable: true }));
 
 /** What work between turns has none of. */

@@ -5,6 +5,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { SessionId, TenantId } from "../protocol/ids.ts";
 import type { SessionRef } from "./begin.ts";
+import { copiedFrom } from "./copies.ts";
 import type { Db, Row } from "./db.ts";
 import { type Erasure, eraseRowsOf, setErasing } from "./erase-rows.ts";
 import { flag, text, time, timeOrNull } from "./rows.ts";
@@ -67,6 +68,8 @@ export interface ErasureState {
   readonly done: boolean;
   /** Nobody can write for the session any more. */
   readonly settled: boolean;
+  /** A fork is being copied from the session: its objects are to stay until that is done. */
+  readonly copied: boolean;
   readonly createdAt: string;
   /** When everything was removed the first time. */
   readonly sweptAt: string | null;
@@ -78,6 +81,7 @@ const stateOf = (row: Row): ErasureState => ({
   sessionId: text(row, "session_id") as SessionId,
   done: flag(row, "done"),
   settled: flag(row, "settled"),
+  copied: flag(row, "copied"),
   createdAt: time(row, "created_at"),
   sweptAt: timeOrNull(row, "swept_at"),
   doneAt: timeOrNull(row, "done_at"),
@@ -87,7 +91,8 @@ const stateOf = (row: Row): ErasureState => ({
 export const findErasure = async (db: Db, tenantId: TenantId, id: string): Promise<ErasureState | undefined> => {
   const [rows] = await db.batch(
     [
-      sql`select e.session_id, e.done, ${settled} as settled, e.created_at, e.swept_at, e.done_at from erasures e
+      sql`select e.session_id, e.done, ${settled} as settled,
+          ${copiedFrom(sql`e.tenant_id`, sql`e.session_id`)} as copied, e.created_at, e.swept_at, e.done_at from erasures e
         where e.session_id = ${id} and e.tenant_id = ${tenantId}`,
     ],
     { name: "find erasure", repeatable: true },

@@ -57,3 +57,12 @@ export const claimState = (claim: Claim | null, row: Row | undefined): ClaimStat
     ? { kind: "ours" }
     : { kind: "replay", resourceId, response: textOrNull(row, "response") };
 };
+
+/** SQL: keeps a claim with its answer where the effect is stored, and gives it back where it is not. For the batch of the effect. */
+export const settleClaim = (claim: Claim, stored: SQL, response: string | SQL): readonly SQL[] => {
+  const ours = sql`tenant_id = ${claim.owner} and key = ${claim.key} and resource_id = ${claim.resourceId}`;
+  return [
+    sql`update idempotency_keys set response = ${response} where ${ours} and ${stored}`,
+    sql`delete from idempotency_keys where ${ours} and not ${stored}`,
+  ];
+};

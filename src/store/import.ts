@@ -4,7 +4,15 @@ import { type Seq, type SessionId, seq, type TenantId } from "../protocol/ids.ts
 import type { Role } from "../protocol/messages.ts";
 import type { SessionRef } from "./begin.ts";
 import type { Db, Row } from "./db.ts";
-import { type Claim, type ClaimState, claimed, claimState, insertClaim, selectClaim } from "./idempotency.ts";
+import {
+  type Claim,
+  type ClaimState,
+  claimed,
+  claimState,
+  insertClaim,
+  selectClaim,
+  settleClaim,
+} from "./idempotency.ts";
 import { leaseLive } from "./lease.ts";
 import { flag, number, numberOrNull, text, texts } from "./rows.ts";
 import { refers } from "./sessions.ts";
@@ -58,7 +66,7 @@ export const lookForImport = async (
       selectClaim(claim),
       sql`select s.id, ${hadTurn} as had_turn, h.next_seq, h.open_batch_seq, m.role, m.calls
         from sessions s join session_heads h on h.session_id = s.id
-          left join lateral (select role, calls from messages where session_id = s.id order by seq desc limit 1) m on true
+          left join lateral (select role, calls from messages where session_id = s.id and not h.rewound @> seq order by seq desc limit 1) m on true
         where ${refers(tenantId, session)}`,
       sql`select distinct c.id from sessions s join messages m on m.session_id = s.id cross join unnest(m.calls) c (id)
         where ${refers(tenantId, session)} and c.id = any(${sql.param([...callIds])}::text[])`,
@@ -116,15 +124,6 @@ const append = ({ tenantId, state, rows, claim }: ImportPage, last: PlacedRow): 
       ${column(rows, ({ row }) => row.bytes)}::int[])
       as p (seq, id, role, origin, content, media, calls, tokens, bytes)
     on conflict (id) do nothing`;
-};
-
-/** The claim is kept with its answer where the page is in the log, and given back where it is not. */
-const settleClaim = (claim: Claim, stored: SQL, response: string): readonly SQL[] => {
-  const ours = sql`tenant_id = ${claim.owner} and key = ${claim.key} and resource_id = ${claim.resourceId}`;
-  return [
-    sql`update idempotency_keys set response = ${response} where ${ours} and ${stored}`,
-    sql`delete from idempotency_keys where ${ours} and not ${stored}`,
-  ];
 };
 
 /**

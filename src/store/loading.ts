@@ -48,6 +48,8 @@ export interface Loaded {
   readonly modelLimits: { readonly maxInputTokens: number; readonly maxOutputTokens: number | null } | null;
   /** Ascending by seq: what is neither covered, rewound nor hidden, and fits. */
   readonly rows: readonly LogRow[];
+  /** Seqs of rows that were undone (R3). */
+  readonly rewound: readonly StoredRange[];
   /** What would have been read but for the limits: rows older than all of `rows`, to be hidden. */
   readonly unloaded: readonly StoredRange[];
 }
@@ -102,7 +104,7 @@ const statementsFrom = ({ from, where, newest }: Source, limits: LoadLimits | nu
   return [
     sql`select ${sql.raw(REVISION_COLUMNS)}, ${sql.raw(GENERATION_COLUMNS)}, h.calibration::text as calibration,
         coalesce(h.cooldown_until > hango_now(), false) as cooldown_active, h.cooldown_reason, h.guard_state::text as guard_state,
-        h.force_compaction, p.max_input_tokens, p.max_output_tokens,
+        h.force_compaction, h.rewound::text as rewound, p.max_input_tokens, p.max_output_tokens,
         (select coalesce(max(n.generation), 0) + 1 from compactions n where n.session_id = h.session_id) as next_generation,
         (wanted.seqs - int8multirange(int8range(load.first, null)))::text as unloaded,
         set_config(${ROWS_TO_LOAD}, (wanted.seqs * int8multirange(int8range(load.first, null)))::text, true) as loaded
@@ -137,6 +139,7 @@ export const loadedOf = (row: Row, log: readonly Row[]): Loaded => {
     modelLimits:
       maxInputTokens === null ? null : { maxInputTokens, maxOutputTokens: numberOrNull(row, "max_output_tokens") },
     rows: log.map(logRow),
+    rewound: parseRanges(text(row, "rewound")),
     unloaded: parseRanges(text(row, "unloaded")),
   };
 };

@@ -89,6 +89,13 @@ export const findRun = async (db: Db, tenantId: TenantId, id: string): Promise<R
   return row === undefined ? undefined : runRecord(row);
 };
 
+/** SQL that finds the run of an idempotency key, and the reader of its row; for batches that look for more. */
+export const findRunByKey = (tenantId: TenantId, key: string) => ({
+  statement: sql`select r.id, r.request_hash from runs r where r.tenant_id = ${tenantId} and r.idempotency_key = ${key}`,
+  read: (row: Row | undefined): { readonly runId: RunId; readonly requestHash: string | null } | undefined =>
+    row === undefined ? undefined : { runId: text(row, "id") as RunId, requestHash: textOrNull(row, "request_hash") },
+});
+
 export interface RunFilter {
   readonly sessionId?: SessionId | undefined;
   readonly status?: RunStatus | undefined;

@@ -6,7 +6,8 @@ import type { Db, Row } from "./db.ts";
 import { type Claim, claimed, claimState, insertClaim, selectClaim } from "./idempotency.ts";
 import { sessionBusy, unclaimed } from "./lease.ts";
 import type { Page } from "./pages.ts";
-import { number, text, textOrNull, time } from "./rows.ts";
+import { parseRanges, type StoredRange } from "./ranges.ts";
+import { number, numberOrNull, text, textOrNull, time } from "./rows.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -33,6 +34,12 @@ export interface SessionRecord {
   readonly costUsd: number;
   readonly lastInputTokens: number;
   readonly lastRunId: RunId | null;
+  /** The session that it was copied from, which may be erased since. */
+  readonly forkedFrom: SessionId | null;
+  /** The last seq that was copied. */
+  readonly forkedAtSeq: number | null;
+  /** Messages that were undone (R3). */
+  readonly rewound: readonly StoredRange[];
   readonly createdAt: string;
   readonly updatedAt: string;
 }
@@ -41,9 +48,10 @@ export interface SessionRecord {
 const STATUS: SQL = sql`(case when h.waiting_run_id is not null then 'requires_action' when not ${unclaimed} then 'running'
   when ${sessionBusy} then 'queued' else 'idle' end)`;
 
-const COLUMNS = sql`${sql.raw(`s.id, s.key, s.user_id, s.title, s.model, s.system, s.tools::text as tools, s.settings::text as settings,
+/** The columns that `sessionRecord` reads, from `sessions s` and `session_heads h`. */
+export const RECORD_COLUMNS = sql`${sql.raw(`s.id, s.key, s.user_id, s.title, s.model, s.system, s.tools::text as tools, s.settings::text as settings,
   s.metadata::text as metadata, s.created_with, s.turns, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens,
-  s.cost_usd, s.last_input_tokens, s.last_run_id, s.created_at, s.updated_at`)}, ${STATUS} as status`;
+  s.cost_usd, s.last_input_tokens, s.last_run_id, s.forked_from, s.forked_at_seq, h.rewound::text as rewound, s.created_at, s.updated_at`)}, ${STATUS} as status`;
 
 /** SQL condition over `sessions s`: this session of this tenant. */
 export const refers = (tenantId: TenantId, ref: SessionRef): SQL =>
@@ -51,7 +59,7 @@ export const refers = (tenantId: TenantId, ref: SessionRef): SQL =>
     ? sql`s.tenant_id = ${tenantId} and s.id = ${ref.id}`
     : sql`s.tenant_id = ${tenantId} and s.key = ${ref.key}`;
 
-const sessionRecord = (row: Row): SessionRecord => ({
+export const sessionRecord = (row: Row): SessionRecord => ({
   id: text(row, "id") as SessionId,
   key: textOrNull(row, "key"),
   user: textOrNull(row, "user_id"),
@@ -71,6 +79,9 @@ const sessionRecord = (row: Row): SessionRecord => ({
   costUsd: number(row, "cost_usd"),
   lastInputTokens: number(row, "last_input_tokens"),
   lastRunId: textOrNull(row, "last_run_id") as RunId | null,
+  forkedFrom: textOrNull(row, "forked_from") as SessionId | null,
+  forkedAtSeq: numberOrNull(row, "forked_at_seq"),
+  rewound: parseRanges(text(row, "rewound")),
   createdAt: time(row, "created_at"),
   updatedAt: time(row, "updated_at"),
 });
@@ -134,7 +145,7 @@ export const createSession = async (db: Db, session: NewSession, claim: Claim | 
               where i.tenant_id = ${claim.owner} and i.key = ${claim.key} and i.resource_id = ${session.id} and s.id <> ${session.id} and ${byKey}`,
           ]),
       selectClaim(claim),
-      sql`select ${COLUMNS} from sessions s join session_heads h on h.session_id = s.id where s.tenant_id = ${session.tenantId} and (${target})`,
+      sql`select ${RECORD_COLUMNS} from sessions s join session_heads h on h.session_id = s.id where s.tenant_id = ${session.tenantId} and (${target})`,
     ],
     { name: "create session", repeatable: true },
   );
@@ -153,7 +164,9 @@ export const createSession = async (db: Db, session: NewSession, claim: Claim | 
 /** Finds a session. @returns undefined when the tenant has none of that name @throws StoreUnavailable */
 export const findSession = async (db: Db, tenantId: TenantId, ref: SessionRef): Promise<SessionRecord | undefined> => {
   const [rows] = await db.batch(
-    [sql`select ${COLUMNS} from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)}`],
+    [
+      sql`select ${RECORD_COLUMNS} from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)}`,
+    ],
     { name: "find session", repeatable: true },
   );
   const row = rows?.[0];
@@ -189,7 +202,7 @@ export const listSessions = async (
   ];
   const [rows] = await db.batch(
     [
-      sql`select ${COLUMNS} from sessions s join session_heads h on h.session_id = s.id
+      sql`select ${RECORD_COLUMNS} from sessions s join session_heads h on h.session_id = s.id
         where ${sql.join(conditions, sql` and `)} order by ${page.order(sql`s.id`)} limit ${page.limit}`,
     ],
     { name: "list sessions", repeatable: true },
@@ -249,7 +262,7 @@ export const changeSession = async (
     [
       sql`update sessions s set ${sql.join(changes, sql`, `)} where ${refers(tenantId, ref)}
         and (select count(*) from jsonb_object_keys(${metadata})) <= ${maxMetadata}::int returning s.id`,
-      sql`select ${COLUMNS} from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)}`,
+      sql`select ${RECORD_COLUMNS} from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)}`,
     ],
     { name: "change session", repeatable: true },
   );

@@ -156,6 +156,7 @@ const repairingHistory = ({ deps, session, live, files }: CompactionWiring): His
   const port = historyPort({
     files,
     sessionId,
+    undone: session.rewound,
     loadTimes: ({ from, to }) => timesBetween(deps.db, sessionId, from, to),
   });
   return {

@@ -1,6 +1,7 @@
 /** The queue door: each message is done and acknowledged, or given back, on its own. */
 import { compactBacklog } from "./backlog.ts";
 import { continueRun, giveUpRun } from "./continue-run.ts";
+import { copyFiles } from "./copy-files.ts";
 import type { Deps } from "./deps.ts";
 import { eraseObjects } from "./erase.ts";
 import type { QueueHandlers, QueueMessage } from "./queue.ts";
@@ -19,6 +20,7 @@ export const turnMessages = {
   erase_objects: eraseObjects,
   compact_backlog: compactBacklog,
   run_turn: continueRun,
+  copy_files: copyFiles,
 } satisfies Partial<QueueHandlers<Deps>>;
 
 /** What becomes of this room's messages that failed too often; an erasure is still recorded, a backlog is found again by the next turn. */

@@ -48,6 +48,8 @@ export const eraseObjects = async (deps: Deps, message: EraseObjects): Promise<v
   const state = await findErasure(deps.db, tenantId, sessionId);
   if (state === undefined || state.done) return;
   const rows = await untilNothing(() => eraseSomeRows(deps.db, message));
+  // The end of the copy sends for the objects.
+  if (rows.all && state.copied) return;
   const objects = rows.all ? await untilNothing(() => removePage(deps, message)) : { all: false, removed: 0 };
   const about = { session_id: sessionId, rows: rows.removed, objects: objects.removed };
   if (!objects.all) {

@@ -81,7 +81,8 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     volatile: new Map(),
   };
   const root = sessionRoot(session.tenantId, session.sessionId);
-  const files = r2FileSystem(deps.bucket, root, deps.sleep);
+  const undone = session.rewound.map(({ from, to }) => ({ first: from, last: to }));
+  const files = r2FileSystem(deps.bucket, root, deps.sleep, undone);
   const media = r2MediaStore(deps.bucket, root, deps.sleep);
   const rows: LogRow[] = [];
   const ending = new AbortController();

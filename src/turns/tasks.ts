@@ -1,4 +1,5 @@
 /** This room's tasks of the cron trigger: what is due by the clock, and what got lost on its way through the queue. */
+import { unfinishedCopies } from "../store/copies.ts";
 import { eraseSession, takeDueErasures } from "../store/erasures.ts";
 import { expireIdempotencyKeys } from "../store/expiry.ts";
 import { expireEvents, expirePayloads, unusedFor, unusedSessions } from "../store/retention.ts";
@@ -43,6 +44,14 @@ const sendErasures = async (deps: Deps): Promise<TaskEnd> => {
   return "done";
 };
 
+const sendCopies = async (deps: Deps): Promise<TaskEnd> => {
+  const copies = await unfinishedCopies(deps.db, SESSIONS_PER_TICK);
+  if (copies.length === 0) return "done";
+  await deps.queue.sendBatch(copies.map((copy) => ({ body: { v: 1, type: "copy_files", ...copy } })));
+  deps.log.info("sent unfinished copies to the queue again", { copies: copies.length });
+  return "done";
+};
+
 /** Erases sessions that nobody used for `HANGO_RETENTION_DAYS`; a turn that begins meanwhile keeps its session. */
 const eraseUnused = async (deps: Deps): Promise<TaskEnd> => {
   const days = deps.config.retentionDays;
@@ -67,6 +76,7 @@ const rounds = async (round: () => Promise<boolean>): Promise<TaskEnd> => {
 
 export const turnTasks: readonly MaintenanceTask[] = [
   { name: "stranded runs", everySeconds: 0, run: sendForStranded },
+  { name: "copies", everySeconds: 0, run: sendCopies },
   { name: "erasures", everySeconds: 0, run: sendErasures },
   {
     name: "idempotency keys",

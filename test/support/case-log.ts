@@ -26,7 +26,9 @@ export type CaseStep =
   | { readonly repeat: number; readonly of: readonly CaseStep[] }
   | { readonly compact: "force"; readonly during?: readonly { readonly user: CaseText }[] }
   | { readonly turn: string }
-  | { readonly arrives: string };
+  | { readonly arrives: string }
+  | { readonly rewind_turns: number }
+  | { readonly rewind_to_seq: number };
 
 /** A message with the exact JSON text of its content. */
 export interface CaseMessage {
@@ -120,7 +122,7 @@ export const messageOf = (step: CaseStep): CaseMessage | undefined => {
   return undefined;
 };
 
-const KNOWN = ["user", "assistant", "calls", "results", "compact", "turn", "arrives"];
+const KNOWN = ["user", "assistant", "calls", "results", "compact", "turn", "arrives", "rewind_turns", "rewind_to_seq"];
 
 /** Repeated messages of two words weigh less than the fixed words of a handoff, and would rightly not be compacted: they get some more. */
 const SHORT_CHARS = 20;

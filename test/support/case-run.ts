@@ -158,6 +158,8 @@ const runSteps = async (
     answer = undefined;
     if (message !== undefined) log.add(message);
     else if ("turn" in step) answer = await log.turn(step.turn);
+    else if ("rewind_turns" in step) await log.rewind({ turns: step.rewind_turns });
+    else if ("rewind_to_seq" in step) await log.rewind({ to_seq: step.rewind_to_seq });
     else if ("compact" in step && step.during === undefined) await compactAs(platform, log, behaviours.shift() ?? "ok");
     else if ("compact" in step) {
       await log.flush();

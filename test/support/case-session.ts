@@ -15,6 +15,8 @@ export interface CaseSession {
   turn(input: string): Promise<Answer>;
   /** Asks for a compaction over the API. */
   compact(): Promise<void>;
+  /** Undoes turns over the API (R3). */
+  rewind(target: { readonly turns: number } | { readonly to_seq: number }): Promise<void>;
   /** Input that arrives while a run is on (M5). */
   arrive(text: string): Promise<void>;
   /** The waits that failed compactions left behind, in seconds. */
@@ -69,6 +71,12 @@ export const caseSession = (platform: TestPlatform, session: CompactingSession):
       await untouched(() => call("POST", `/v1/sessions/${id}/compact`, {}));
       const { cooldown_s } = await session.head();
       if (cooldown_s !== null && cooldown_s > 0) cooldowns.push(cooldown_s);
+    },
+    rewind: async (target) => {
+      await flush();
+      ran = true;
+      const { status, body } = await untouched(() => call("POST", `/v1/sessions/${id}/rewind`, target));
+      expect([status, body.error]).toEqual([200, undefined]);
     },
     arrive: async (text) => {
       const content = JSON.stringify([{ type: "text", text }]);

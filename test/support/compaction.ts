@@ -23,6 +23,8 @@ export interface CompactingSession {
   readonly id: string;
   readonly tenant: Tenant;
   readonly call: Call;
+  /** Another session of the same tenant. */
+  as(id: string): CompactingSession;
   turn(input: string): Promise<Answer>;
   /** A turn that must be answered. */
   answered(input: string): Promise<Answer>;
@@ -77,8 +79,13 @@ export const compactingSession = async (
     ...fields,
   });
   if (made.status !== 201) throw new Error(`no session: ${JSON.stringify(made.body)}`);
-  const id: string = made.body.id;
+  return sessionOf(platform, tenant, made.body.id);
+};
 
+/** A session that is there already. */
+const sessionOf = (platform: TestPlatform, tenant: Tenant, id: string): CompactingSession => {
+  const { simulator, database } = platform;
+  const call = callerOf(platform.url, tenant);
   const received = () => simulator.requests.filter(({ path }) => path === "/v1/messages");
   const bodies = (): readonly Json[] =>
     received()
@@ -104,6 +111,7 @@ export const compactingSession = async (
     id,
     tenant,
     call,
+    as: (other) => sessionOf(platform, tenant, other),
     turn,
     answered,
     scripted: (input, ...replies) => {

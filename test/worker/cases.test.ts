@@ -10,9 +10,6 @@ const CASES: readonly Case[] = JSON.parse(
   readFileSync(join(import.meta.dirname, "../fixtures/cases/compaction.json"), "utf8"),
 );
 
-/** Undoing turns comes with a later issue. */
-const LATER_RULES = ["R3"];
-
 let platform: TestPlatform;
 
 beforeAll(async () => {
@@ -26,18 +23,15 @@ beforeAll(async () => {
 afterAll(() => platform.close());
 beforeEach(() => platform.simulator.reset());
 
-describe.each(CASES.filter(({ rules }) => !rules.some((rule) => LATER_RULES.includes(rule))))(
-  "$id ($rules)",
-  (given) => {
-    it(given.about, async () => {
-      expect(Object.keys(given).filter((key) => !CASE_KEYS.includes(key))).toEqual([]);
-      expect(Object.keys(given.expect).filter((key) => !(key in CHECKS))).toEqual([]);
-      const run = { ...(await runCase(platform, given)), platform };
-      for (const [key, wanted] of Object.entries(given.expect)) await CHECKS[key]?.(run, wanted as never);
-      const next = given.expect.then_turn;
-      if (typeof next !== "string") return;
-      const answer = await run.session.untouched(() => run.session.turn(next));
-      expect([answer.status, answer.body.status === "completed"]).toEqual([200, given.expect.then_ok]);
-    }, 60_000);
-  },
-);
+describe.each(CASES)("$id ($rules)", (given) => {
+  it(given.about, async () => {
+    expect(Object.keys(given).filter((key) => !CASE_KEYS.includes(key))).toEqual([]);
+    expect(Object.keys(given.expect).filter((key) => !(key in CHECKS))).toEqual([]);
+    const run = { ...(await runCase(platform, given)), platform };
+    for (const [key, wanted] of Object.entries(given.expect)) await CHECKS[key]?.(run, wanted as never);
+    const next = given.expect.then_turn;
+    if (typeof next !== "string") return;
+    const answer = await run.session.untouched(() => run.session.turn(next));
+    expect([answer.status, answer.body.status === "completed"]).toEqual([200, given.expect.then_ok]);
+  }, 60_000);
+});

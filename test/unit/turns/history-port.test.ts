@@ -25,12 +25,13 @@ const row = (at: number, createdAt?: string): LogRow => ({
 const range: SeqRange = { from: seq(1), to: seq(4) };
 
 describe("the history port", () => {
-  const make = (known: readonly number[] = [1, 2, 3, 4]) => {
+  const make = (known: readonly number[] = [1, 2, 3, 4], undone: readonly SeqRange[] = []) => {
     const asked: SeqRange[] = [];
     const files = memoryFileSystem(() => 1);
     const port = historyPort({
       files,
       sessionId,
+      undone,
       loadTimes: async (wanted) => {
         asked.push(wanted);
         return new Map(known.map((at) => [seq(at), TIME]));
@@ -49,6 +50,18 @@ describe("the history port", () => {
       sha256: expect.stringMatching(/^[0-9a-f]{64}$/),
     });
     expect([new TextDecoder().decode((await files.read(historyPath(sessionId)))?.bytes), asked]).toEqual([section, []]);
+  });
+
+  it("writes sections that no undone row lies in (R3)", async () => {
+    const { files, port } = make([1, 2, 3, 4], [{ from: seq(2), to: seq(3) }]);
+    const rows = [1, 4].map((at) => ({ ...row(at), createdAt: TIME }));
+    const written = await port.append(range, rows);
+    const stat = await files.stat(historyPath(sessionId));
+    expect(stat?.sections?.map(({ key }) => key)).toEqual([
+      { first: 1, last: 1 },
+      { first: 4, last: 4 },
+    ]);
+    expect(written.sizeBytes).toBe(stat?.sizeBytes);
   });
 
   it("takes the times of this turn's rows from the log, in one question", async () => {

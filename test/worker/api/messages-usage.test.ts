@@ -55,8 +55,20 @@ describe("GET /v1/sessions/{id}/messages", () => {
       origin: "user",
       content: [{ type: "text", text: "hi" }],
       run_id: null,
+      rewound: false,
       created_at: expect.any(String),
     });
+  });
+
+  it("leaves out what was undone, unless it is asked for: then it is marked (R3)", async () => {
+    const session = await newSession();
+    for (let seq = 1; seq <= 5; seq++) await append(session, seq, '[{"type":"text","text":"x"}]');
+    await api.db.sql("update session_heads set rewound = '{[2,4)}' where session_id = $1", [session]);
+    expect(seqs((await list(session, "?limit=2&order=asc")).json)).toEqual([1, 4]);
+    const { json } = await list(session, "?include_rewound=true&order=asc");
+    expect(json.data.map(({ seq, rewound }: Record<string, unknown>) => [seq, rewound])).toEqual(
+      [1, 2, 3, 4, 5].map((seq) => [seq, seq === 2 || seq === 3]),
+    );
   });
 
   it("lists newest first, page by page", async () => {
@@ -104,7 +116,7 @@ describe("GET /v1/sessions/{id}/messages", () => {
     expect((await list(await newSession())).json).toEqual({ data: [], next_page: null });
   });
 
-  it.each(["?include_media=yes", "?include_rewound=true", "?limit=101", `?page=${btoa('["messages","desc","1"]')}`])(
+  it.each(["?include_media=yes", "?include_rewound=yes", "?limit=101", `?page=${btoa('["messages","desc","1"]')}`])(
     "refuses %s",
     async (query) => {
       expect(failure(await list(await newSession(), query))).toMatchObject({ status: 400, code: "invalid_request" });
