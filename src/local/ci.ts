@@ -13,6 +13,7 @@ const CHECKS: readonly Step[] = [
   { name: "lint", command: ["src/local/lint.ts"] },
   { name: "typecheck", command: ["tsc", "--noEmit"] },
   { name: "build", command: ["src/local/build.ts"] },
+  { name: "slow", command: ["vitest", "run", "--config", "vitest.slow.config.ts"] },
   { name: "deep", command: ["vitest", "run", "--config", "vitest.deep.config.ts"] },
 ];
 

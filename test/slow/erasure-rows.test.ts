@@ -1,15 +1,15 @@
 /** Erasing a session: at once for everybody, in the background for what is large, and nothing left at the end. */
 import { beforeAll, describe, expect, it } from "vitest";
-import type { SessionId, TenantId } from "../../../src/protocol/ids.ts";
-import type { Db } from "../../../src/store/db.ts";
-import { ERASED_TABLES } from "../../../src/store/erase-rows.ts";
-import { SETTLE_SECONDS } from "../../../src/store/erasures.ts";
-import type { Deps } from "../../../src/turns/deps.ts";
-import { ErasureIncomplete, eraseObjects } from "../../../src/turns/erase.ts";
-import { maintain } from "../../../src/turns/maintenance.ts";
-import type { EraseObjects } from "../../../src/turns/queue.ts";
-import { turnTasks } from "../../../src/turns/tasks.ts";
-import { failure, type Harness, harness, type TestTenant } from "./harness.ts";
+import type { SessionId, TenantId } from "../../src/protocol/ids.ts";
+import type { Db } from "../../src/store/db.ts";
+import { ERASED_TABLES } from "../../src/store/erase-rows.ts";
+import { SETTLE_SECONDS } from "../../src/store/erasures.ts";
+import type { Deps } from "../../src/turns/deps.ts";
+import { ErasureIncomplete, eraseObjects } from "../../src/turns/erase.ts";
+import { maintain } from "../../src/turns/maintenance.ts";
+import type { EraseObjects } from "../../src/turns/queue.ts";
+import { turnTasks } from "../../src/turns/tasks.ts";
+import { failure, type Harness, harness, type TestTenant } from "../worker/api/harness.ts";
 
 const MANY = 100_000;
 

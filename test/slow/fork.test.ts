@@ -1,11 +1,11 @@
 /** Forks as a resource: their answers, the copying of their objects, and the order of a copy and its original's erasure. */
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { copyFiles } from "../../../src/turns/copy-files.ts";
-import { eraseObjects } from "../../../src/turns/erase.ts";
-import { maintain } from "../../../src/turns/maintenance.ts";
-import type { CopyFiles, EraseObjects } from "../../../src/turns/queue.ts";
-import { turnTasks } from "../../../src/turns/tasks.ts";
-import { failure, type Harness, harness, type TestTenant } from "./harness.ts";
+import { copyFiles } from "../../src/turns/copy-files.ts";
+import { eraseObjects } from "../../src/turns/erase.ts";
+import { maintain } from "../../src/turns/maintenance.ts";
+import type { CopyFiles, EraseObjects } from "../../src/turns/queue.ts";
+import { turnTasks } from "../../src/turns/tasks.ts";
+import { failure, type Harness, harness, type TestTenant } from "../worker/api/harness.ts";
 
 let api: Harness;
 let tenant: TestTenant;
