@@ -330,13 +330,10 @@ describe("an erased session", () => {
     await turn({ input: "hello" });
     await settled(endpoint.id, 1);
     await call("DELETE", `/v1/sessions/${session}`);
-    await vi.waitFor(async () =>
-      expect(
-        await platform.database.sql(
-          "select 1 from webhook_deliveries where session_id = $1 or (tenant_id = $2 and payload <> '')",
-          [session, tenant.id],
-        ),
-      ).toEqual([]),
-    );
+    const left = "select 1 from webhook_deliveries where session_id = $1 or (tenant_id = $2 and payload <> '')";
+    await vi.waitFor(async () => expect(await platform.database.sql(left, [session, tenant.id])).toEqual([]), {
+      timeout: 20_000,
+      interval: 50,
+    });
   });
 });
