@@ -155,44 +155,35 @@ export interface StrandedRun {
   readonly runId: RunId;
 }
 
+/** SQL: ends what work between turns left behind when its Worker died: it is not continued. */
+const endDeadMaintenance: SQL = sql`with dead as (
+    update session_heads h set ${RELEASED} from runs r where r.id = h.lease_holder and r.trigger = 'maintenance'
+      and h.lease_expires_at <= hango_now() returning r.id)
+  update runs r set status = 'failed', finished_at = hango_now(), error = ${JSON.stringify({
+    type: "api_error",
+    code: "run_interrupted",
+    message: "The work stopped before it was finished; it is done again when it is needed.",
+    retryable: true,
+  })}::jsonb from dead where r.id = dead.id and r.status = 'running'`;
+
 /**
  * Runs that no Worker is at work on and that could go on: their Worker died or handed them over, the caller's time for results is over, a cancel
- * is not heeded, or they are the first of their session's queue. Oldest first.
+ * is not heeded, or they are the first of their session's queue. Oldest first. Work between turns whose Worker died is ended on the way.
  * @throws StoreUnavailable
  */
 export const strandedRuns = async (db: Db, limit: number): Promise<readonly StrandedRun[]> => {
-  const [rows] = await db.batch(
+  const results = await db.batch(
     [
+      endDeadMaintenance,
       sql`select r.tenant_id, r.session_id, r.id from runs r join session_heads h on h.session_id = r.session_id
         where r.status in ('queued', 'running', 'requires_action') and r.trigger <> 'maintenance' and ${takeable}
         order by r.position limit ${limit}`,
     ],
     { name: "stranded runs", repeatable: true },
   );
-  return (rows ?? []).map((row) => ({
+  return (results.at(-1) ?? []).map((row) => ({
     tenantId: text(row, "tenant_id") as TenantId,
     sessionId: text(row, "session_id") as SessionId,
     runId: text(row, "id") as RunId,
   }));
-};
-
-/**
- * Ends what work between turns left behind when its Worker died: it is not continued.
- * @throws StoreUnavailable
- */
-export const endDeadMaintenance = async (db: Db): Promise<void> => {
-  await db.batch(
-    [
-      sql`with dead as (
-          update session_heads h set ${RELEASED} from runs r where r.id = h.lease_holder and r.trigger = 'maintenance'
-            and h.lease_expires_at <= hango_now() returning r.id)
-        update runs r set status = 'failed', finished_at = hango_now(), error = ${JSON.stringify({
-          type: "api_error",
-          code: "run_interrupted",
-          message: "The work stopped before it was finished; it is done again when it is needed.",
-          retryable: true,
-        })}::jsonb from dead where r.id = dead.id and r.status = 'running'`,
-    ],
-    { name: "end dead maintenance", repeatable: true },
-  );
 };

@@ -3,7 +3,7 @@ import { unfinishedCopies } from "../store/copies.ts";
 import { eraseSession, takeDueErasures } from "../store/erasures.ts";
 import { expireIdempotencyKeys } from "../store/expiry.ts";
 import { expireEvents, expirePayloads, unusedFor, unusedSessions } from "../store/retention.ts";
-import { endDeadMaintenance, strandedRuns } from "../store/take.ts";
+import { strandedRuns } from "../store/take.ts";
 import type { Deps } from "./deps.ts";
 import type { MaintenanceTask, TaskEnd } from "./maintenance.ts";
 import { refreshProfiles } from "./refresh-profiles.ts";
@@ -28,7 +28,6 @@ const ROUNDS = 10;
 
 /** Finds the runs that no Worker is at work on, and has the queue go on with them. */
 const sendForStranded = async (deps: Deps): Promise<TaskEnd> => {
-  await endDeadMaintenance(deps.db);
   const runs = await strandedRuns(deps.db, RUNS_PER_TICK);
   if (runs.length === 0) return "done";
   await deps.queue.sendBatch(runs.map((run) => ({ body: { v: 1, type: "run_turn", ...run } })));
