@@ -13,6 +13,8 @@ export class BucketUnavailable extends Error {
   /** Reads an error of a bucket's method; any other is returned as it is. */
   static from(error: unknown): unknown {
     if (!(error instanceof Error)) return error;
+    // The platform says of a connection that broke, or of a bucket that it could not ask, that the call may be made again.
+    if (Reflect.get(error, "retryable") === true) return new BucketUnavailable(error.message, { cause: error });
     const code = /\((\d{5})\)\s*$/.exec(error.message)?.[1];
     return code !== undefined && PASSING_CODES.includes(code)
       ? new BucketUnavailable(error.message, { cause: error })

@@ -15,6 +15,7 @@ const CHECKS: readonly Step[] = [
   { name: "build", command: ["src/local/build.ts"] },
   { name: "slow", command: ["vitest", "run", "--config", "vitest.slow.config.ts"] },
   { name: "deep", command: ["vitest", "run", "--config", "vitest.deep.config.ts"] },
+  { name: "faults", command: ["vitest", "run", "--config", "vitest.faults.config.ts"] },
 ];
 
 /** Larger recordings are left to whoever runs `npm run replay` by hand, in KB. */

@@ -1,12 +1,20 @@
 /** The built Worker in workerd on this machine, with the bindings that `wrangler.toml` declares. */
 import { readFile } from "node:fs/promises";
-import { convertV4MiniflareOptions, Miniflare, Response, type V4MiniflareOptions } from "miniflare";
+import {
+  convertV4MiniflareOptions,
+  Miniflare,
+  type RemoteProxyConnectionString,
+  Response,
+  type V4MiniflareOptions,
+} from "miniflare";
 import { createLocalQueue, QUEUE_DOOR, type QueueSettings, type SentMessage } from "./queue.ts";
 
 export interface WorkerHostOptions {
   /** The bundle; see `buildWorker`. */
   readonly scriptPath: string;
   readonly configPath: string;
+  /** What `configPath` declares, where it was read before: reading it takes longer than the start. */
+  readonly declared?: Declared;
   /** Variables and secrets. */
   readonly variables: Readonly<Record<string, string>>;
   /** Port on 127.0.0.1; 0 for a free one. */
@@ -17,6 +25,10 @@ export interface WorkerHostOptions {
   readonly inspectable?: boolean;
   /** False to drop what is sent to queues: the work of requests alone. */
   readonly consumesQueues?: boolean;
+  /** Asked before the queue takes messages; it does not when this rejects. */
+  readonly beforeSend?: () => Promise<void>;
+  /** Where the buckets' protocol is spoken instead: several Workers on one bucket. */
+  readonly bucketUrl?: string;
   /** Takes a line that the Worker logged. */
   readonly onLog: (line: string) => void;
 }
@@ -35,10 +47,16 @@ export interface WorkerHost {
 }
 
 type ScriptOptions = Extract<V4MiniflareOptions, { scriptPath: string }>;
-type Declared = Pick<
+type DeclaredWorker = Pick<
   ScriptOptions,
   "compatibilityDate" | "compatibilityFlags" | "r2Buckets" | "queueProducers" | "queueConsumers" | "ratelimits"
 >;
+
+/** The part of a Worker's configuration that this platform takes over. */
+export interface Declared {
+  readonly worker: DeclaredWorker;
+  readonly crons: readonly string[];
+}
 
 const NAMES = [
   "compatibilityDate",
@@ -53,21 +71,21 @@ const NAMES = [
  * Reads what the Worker is given from `wrangler.toml`. Wrangler is loaded late and told to be quiet: it would otherwise warn about secrets
  * that are handed to the Worker here, and ask the network for its own updates.
  */
-const declared = async (
-  configPath: string,
-): Promise<{ readonly worker: Declared; readonly crons: readonly string[] }> => {
+export const readDeclared = async (configPath: string): Promise<Declared> => {
   process.env.WRANGLER_LOG = "none";
   process.env.WRANGLER_SEND_METRICS = "false";
   const { unstable_getMiniflareWorkerOptions, unstable_readConfig } = await import("wrangler");
   const { workerOptions } = unstable_getMiniflareWorkerOptions(configPath);
   // Of the rest, some options are for bundling, and Miniflare refuses them.
-  const worker = Object.fromEntries(Object.entries(workerOptions).filter(([name]) => NAMES.includes(name))) as Declared;
+  const worker = Object.fromEntries(
+    Object.entries(workerOptions).filter(([name]) => NAMES.includes(name)),
+  ) as DeclaredWorker;
   return { worker, crons: unstable_readConfig({ config: configPath }).triggers.crons ?? [] };
 };
 
-type ConsumerOptions = Exclude<Declared["queueConsumers"], readonly string[] | undefined>;
+type ConsumerOptions = Exclude<DeclaredWorker["queueConsumers"], readonly string[] | undefined>;
 
-const queuesOf = (consumers: Declared["queueConsumers"]): Readonly<Record<string, QueueSettings>> =>
+const queuesOf = (consumers: DeclaredWorker["queueConsumers"]): Readonly<Record<string, QueueSettings>> =>
   Object.fromEntries(
     Object.entries((consumers ?? {}) as ConsumerOptions).map(([name, { maxRetries, deadLetterQueue }]) => [
       name,
@@ -75,12 +93,20 @@ const queuesOf = (consumers: Declared["queueConsumers"]): Readonly<Record<string
     ]),
   );
 
+/** The buckets as declared, behind an address of another process. */
+const bucketsAt = (buckets: DeclaredWorker["r2Buckets"], url: string): NonNullable<DeclaredWorker["r2Buckets"]> => {
+  const names = Array.isArray(buckets) ? buckets : Object.keys(buckets ?? {});
+  return Object.fromEntries(
+    names.map((name) => [name, { id: name, remoteProxyConnectionString: new URL(url) as RemoteProxyConnectionString }]),
+  );
+};
+
 /** Starts the Worker. Rejects when it does not come up. */
 export const startWorkerHost = async (options: WorkerHostOptions): Promise<WorkerHost> => {
   const {
     worker: { queueProducers, queueConsumers, ...worker },
     crons,
-  } = await declared(options.configPath);
+  } = options.declared ?? (await readDeclared(options.configPath));
   const [binding, producer] = Object.entries(queueProducers ?? {})[0] ?? ["QUEUE", ""];
   const name = typeof producer === "string" ? producer : producer.queueName;
   const queue = createLocalQueue({
@@ -99,6 +125,7 @@ export const startWorkerHost = async (options: WorkerHostOptions): Promise<Worke
       workers: [
         {
           ...worker,
+          ...(options.bucketUrl === undefined ? {} : { r2Buckets: bucketsAt(worker.r2Buckets, options.bucketUrl) }),
           name: "hango",
           // Given as text: a script outside the working directory would not be found.
           modules: [{ type: "ESModule", path: "worker.js", contents: await readFile(options.scriptPath, "utf8") }],
@@ -111,6 +138,7 @@ export const startWorkerHost = async (options: WorkerHostOptions): Promise<Worke
           modules: [{ type: "ESModule", path: "queue-door.js", contents: QUEUE_DOOR }],
           serviceBindings: {
             SENT: async (request: { json(): Promise<unknown> }) => {
+              await options.beforeSend?.();
               queue.send(name, (await request.json()) as readonly SentMessage[]);
               return new Response();
             },

@@ -8,8 +8,8 @@ import { tellOfCompaction, toldIds } from "./outbox.ts";
 import { formatRanges } from "./ranges.ts";
 import { flag } from "./rows.ts";
 import {
+  countUsage,
   insertEvents,
-  insertUsage,
   type RunIdentity,
   requireHeld,
   type StepRecord,
@@ -110,7 +110,7 @@ export const commitRevision = async (
         : [insertCompaction(run, change, view.generation, compaction, unchanged)]),
       insertRevision(run, change, unchanged),
       touchLease(run, record, [sql`revision = ${view.revision}::bigint`, ...cooldown], sql`${unchanged} and ${stored}`),
-      ...insertUsage(run, record.usage, stored),
+      ...countUsage(run, record.usage, stored),
       ...insertEvents(run, record.events, stored),
       ...(compaction === null ? [] : [tellOfCompaction(run.tenantId, attemptId)]),
       sql`select ${stored} as stored`,
@@ -147,7 +147,7 @@ export const recordSummaryFailure = async (db: Db, run: RunIdentity, failure: Su
   const results = await db.batch(
     [
       touchLease(run, record, cooldown),
-      ...insertUsage(run, record.usage),
+      ...countUsage(run, record.usage),
       ...insertEvents(run, record.events),
       selectHeld(run),
     ],

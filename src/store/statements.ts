@@ -138,6 +138,20 @@ export const insertUsage = (
     from session_heads h where ${leaseHeld(run.lease)} and ${condition} on conflict (id) do nothing`,
   );
 
+/**
+ * The same where the run's totals are not written along: what a call on the way used is added to them, so that a run that another Worker goes on
+ * with has it. Sent again it adds nothing.
+ */
+export const countUsage = (run: RunIdentity, records: readonly NewUsage[], condition?: SQL): readonly SQL[] =>
+  insertUsage(run, records, condition).map(
+    (insert) =>
+      sql`with u as (${insert} returning run_id, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd)
+      update runs r set input_tokens = r.input_tokens + u.input_tokens, output_tokens = r.output_tokens + u.output_tokens,
+        cache_read_tokens = r.cache_read_tokens + u.cache_read_tokens, cache_write_tokens = r.cache_write_tokens + u.cache_write_tokens,
+        cost_usd = case when u.cost_usd is null then r.cost_usd else coalesce(r.cost_usd, 0) + u.cost_usd end
+      from u where r.id = u.run_id`,
+  );
+
 const setTotals = (totals: RunTotals): SQL =>
   sql`steps = ${totals.steps}::int, input_tokens = ${totals.usage.inputTokens}::bigint, output_tokens = ${totals.usage.outputTokens}::bigint,
     cache_read_tokens = ${totals.usage.cacheReadTokens}::bigint, cache_write_tokens = ${totals.usage.cacheWriteTokens}::bigint,

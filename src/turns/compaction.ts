@@ -130,7 +130,11 @@ const commitPort = ({ deps, session, live, journal }: CompactionWiring, summaris
         },
         (deliveries) => sendDeliveries(deps, session.tenantId, deliveries),
       );
-      if (!stored) return false;
+      if (!stored) {
+        // A hard cancel came first: the run is closed with what the summary used. Whoever lost the session writes nothing more.
+        journal.putBack(taken.record.usage);
+        return false;
+      }
       live.stored = view;
       taken.publish();
       return true;

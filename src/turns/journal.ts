@@ -64,6 +64,7 @@ export interface RunJournal extends Journal {
   readonly tell: EventWriter["tell"];
   readonly note: EventWriter["note"];
   readonly addApart: Tally["addApart"];
+  readonly putBack: Tally["putBack"];
   /** Everything that waits to be stored, for a write of its own. */
   take(): { readonly record: StepRecord; readonly publish: () => void };
   totals(): RunTotals;
@@ -366,6 +367,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     tell: events.tell,
     note: events.note,
     addApart: tally.addApart,
+    putBack: tally.putBack,
     take,
     totals: tally.totals,
   };

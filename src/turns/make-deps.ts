@@ -7,6 +7,8 @@ import { consoleSink, createLog } from "../telemetry/log.ts";
 import { activeTraceIds, otelTracer } from "../telemetry/otel.ts";
 import type { Deps } from "./deps.ts";
 
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
 /**
  * Connects to what the configuration names. Does no I/O by itself, and keeps nothing.
  * @param waitUntil keeps the isolate alive for work that outlives the response
@@ -21,13 +23,13 @@ export const makeDeps = (config: Config, waitUntil: Deps["waitUntil"]): Deps => 
     },
     otelTracer,
   ),
-  bucket: tracedBucket(config.files, otelTracer),
+  bucket: tracedBucket(config.files, otelTracer, sleep),
   queue: config.queue,
   tracer: otelTracer,
   log: createLog({ level: config.logLevel, sink: consoleSink, traceIds: activeTraceIds }),
   newId,
   now: () => Date.now(),
-  sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  sleep,
   fetch: (input, init) => fetch(input, init),
   waitUntil,
 });

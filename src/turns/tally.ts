@@ -27,6 +27,8 @@ export interface Tally {
   lastInputTokens(): number | null;
   /** Hands over the records that are not stored yet. */
   take(): readonly NewUsage[];
+  /** Takes back records that were not stored after all: what was paid for goes with the next write. */
+  putBack(records: readonly NewUsage[]): void;
 }
 
 /**
@@ -63,6 +65,9 @@ export const createTally = (newId: NewId, prices: PriceList | null, before: RunT
       const taken = records;
       records = [];
       return taken;
+    },
+    putBack: (returned) => {
+      records = [...returned, ...records];
     },
   };
 };

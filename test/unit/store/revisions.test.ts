@@ -166,6 +166,12 @@ describe("a committed revision (M1, M2, M3)", () => {
       1, 1, 1,
     ]);
     expect(await counted("run_events")).toBe(2);
+    // A run that dies now is gone on with from here.
+    const [run] = await database.sql(
+      "select input_tokens::int, output_tokens::int, cost_usd::float from runs where id = $1",
+      [session.lease.holder],
+    );
+    expect(run).toEqual({ input_tokens: usage.inputTokens, output_tokens: usage.outputTokens, cost_usd: 1 });
   });
 
   it("clears a cooldown only when told to, and keeps guards and calibration (G1, G6, E4)", async () => {

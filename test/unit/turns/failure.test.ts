@@ -52,6 +52,8 @@ describe("the error of a run", () => {
       read("put: Reduce your request rate (10058)"),
       read("put: bad key (10020)"),
       read("x"),
-    ]).toEqual([true, true, false, false]);
+      BucketUnavailable.from(Object.assign(new Error("Network connection lost."), { retryable: true })) instanceof
+        BucketUnavailable,
+    ]).toEqual([true, true, false, false, true]);
   });
 });

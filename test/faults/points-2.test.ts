@@ -1,0 +1,5 @@
+import { MODES } from "./faults.ts";
+import { declarePoints } from "./points.ts";
+import { openScenario } from "./scenario.ts";
+
+await declarePoints({ title: "a turn", open: (lane) => openScenario(lane), first: 1, of: 2, modes: MODES });
