@@ -190,7 +190,7 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
     renderer: createRenderer({
       sessionId: session.sessionId,
       estimateTokens: defaultEstimator.text,
-      messageTokens: (message) => Math.ceil(scale * estimateRow(message.content)),
+      messageTokens: (message, rowTokens) => Math.ceil(scale * (rowTokens ?? estimateRow(message.content))),
     }),
     budgets: budgets(profile, {
       triggerFrac: context.trigger_frac ?? config.context.triggerFrac,
