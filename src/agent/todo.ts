@@ -1,9 +1,7 @@
 /** The model's own list of what it is doing, kept with the session. */
 import { z } from "zod";
-import type { Middleware, RunContext } from "../protocol/middleware.ts";
+import { MAX_TODOS, type Middleware, type RunContext } from "../protocol/middleware.ts";
 import { defineTool } from "../protocol/tool.ts";
-
-const MAX_TODOS = 100;
 
 const todo = z.object({
   content: z.string().trim().min(1).max(500),
