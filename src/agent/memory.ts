@@ -17,7 +17,9 @@ const GUIDE = `${MEMORY_PATH} is your memory: it is loaded here at the start of 
 const read = async (files: FileSystem): Promise<string> => {
   const path = parsePath(MEMORY_PATH);
   if (!path.ok) return "";
-  const found = await files.read(path.path, { range: { offsetBytes: 0, lengthBytes: MAX_BYTES } });
+  const range = { offsetBytes: 0, lengthBytes: MAX_BYTES };
+  // Most sessions have no memory, and every turn asks.
+  const found = await files.read(path.path, { range, objectOnly: true });
   if (found === undefined) return "";
   const text = new TextDecoder().decode(found.bytes).trim();
   return found.sizeBytes <= MAX_BYTES

@@ -1,9 +1,7 @@
 /** The model's own list of what it is doing, kept with the session. */
 import { z } from "zod";
-import type { Middleware, RunContext } from "../protocol/middleware.ts";
+import { MAX_TODOS, type Middleware, type RunContext } from "../protocol/middleware.ts";
 import { defineTool } from "../protocol/tool.ts";
-
-const MAX_TODOS = 100;
 
 const todo = z.object({
   content: z.string().trim().min(1).max(500),
@@ -13,6 +11,8 @@ const todo = z.object({
 const GUIDE = `You can keep a todo list with write_todos. Use it for work of three or more steps; for less, just do the work. Each call replaces
 the whole list. Mark a todo in_progress before you begin it and completed as soon as it is done.`;
 
+const inputSchema = z.object({ todos: z.array(todo).max(MAX_TODOS) }).strict();
+
 const MARKS = { completed: "[x]", in_progress: "[>]", pending: "[ ]" } as const;
 
 const writeTodos = (run: RunContext) =>
@@ -20,7 +20,7 @@ const writeTodos = (run: RunContext) =>
     name: "write_todos",
     description:
       "Replaces your todo list with the one given, and shows it. Always send every todo, also those that are completed.",
-    input: z.object({ todos: z.array(todo).max(MAX_TODOS) }).strict(),
+    input: inputSchema,
     idempotent: true,
     // Two lists of one batch would race for which is the last.
     parallel: false,

@@ -1,8 +1,8 @@
 /** What a caller does to a run under way: cancel it, or send the results of the tools that the caller runs. */
 import { z } from "@hono/zod-openapi";
 import type { RunId } from "../protocol/ids.ts";
-import type { StoredAnswer } from "../store/begin.ts";
 import { cancelRun } from "../store/cancel.ts";
+import type { StoredAnswer } from "../store/loaded-session.ts";
 import { type AnswerOutcome, answerCalls } from "../store/pause.ts";
 import { sendForNext } from "../turns/next-run.ts";
 import { sendDeliveries } from "../turns/send-deliveries.ts";

@@ -1,7 +1,7 @@
 /** How a path names a session: our id, or `key:` and the caller's own key, percent-encoded. */
 import { z } from "@hono/zod-openapi";
 import { isId } from "../protocol/ids.ts";
-import type { SessionRef } from "../store/begin.ts";
+import type { SessionRef } from "../store/session-ref.ts";
 import { notFound } from "./errors.ts";
 
 const KEY = "key:";

@@ -2,8 +2,8 @@
 import { z } from "@hono/zod-openapi";
 import type { RunEvent } from "../protocol/events.ts";
 import type { RunId, TenantId } from "../protocol/ids.ts";
-import type { LoadedSession } from "../store/begin.ts";
 import { LeaseLost } from "../store/errors.ts";
+import type { LoadedSession } from "../store/loaded-session.ts";
 import { findRun, isOver, type RunRecord } from "../store/runs.ts";
 import { announce, begin } from "../turns/begin.ts";
 import type { Deps } from "../turns/deps.ts";

@@ -317,14 +317,16 @@ const answerTokens = (budgets: Budgets, { maxTokens, thinking }: ModelRequest, p
   return Math.min(maxTokens, Math.max(fitting, least));
 };
 
+const compactInput = z.strictObject({
+  focus: z.string().max(2_000).optional().describe("What the summary should keep in most detail."),
+});
+
 const compactTool = (run: RunContext) =>
   defineTool({
     name: "compact_conversation",
     description:
       "Replaces earlier parts of this conversation by a summary before your next step. Use it when you have finished a piece of work and its details are no longer needed. Nothing is lost: the full text stays readable in the history file.",
-    input: z.strictObject({
-      focus: z.string().max(2_000).optional().describe("What the summary should keep in most detail."),
-    }),
+    input: compactInput,
     idempotent: true,
     parallel: false,
     run: async ({ focus }) => {

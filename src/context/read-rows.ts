@@ -1,6 +1,7 @@
 /** Reads rows for their sections (S2): the user's words, answers, files, todos and identifiers. */
 import type { Seq } from "../protocol/ids.ts";
 import type { LogRow, Origin } from "../protocol/messages.ts";
+import { MAX_TODOS } from "../protocol/middleware.ts";
 import { type IndexedIdentifier, type Place, type TallyMap, tallied, tally } from "./identifier-index.ts";
 import { findConstraints, findIdentifiers, type WordCache } from "./identifiers.ts";
 import { type Answer, askedBy, closingQuestion } from "./questions.ts";
@@ -27,7 +28,6 @@ const MAX_USER_MESSAGE_CHARS = 12_000;
 const MAX_QUESTION_CHARS = 500;
 const MAX_ANSWER_CHARS = 2_000;
 const MAX_TODO_CHARS = 300;
-const MAX_TODOS = 100;
 
 const clipped = (text: string, maxChars: number): string => {
   if (text.length <= maxChars) return text;

@@ -31,8 +31,11 @@ export interface ViewOptions {
   readonly sessionId: string;
   /** Tokens of a text, by which clipping measures. */
   readonly estimateTokens: (text: string) => number;
-  /** Tokens of a message as it is sent. */
-  readonly messageTokens: (message: ViewMessage) => number;
+  /**
+   * Tokens of a message as it is sent.
+   * @param rowTokens `LogRow.tokens`, where the message is a row unchanged, so that it need not be measured again
+   */
+  readonly messageTokens: (message: ViewMessage, rowTokens?: number) => number;
 }
 
 /** A message, and what sending it costs. */
@@ -103,9 +106,9 @@ export interface Renderer {
 export const createRenderer = (options: ViewOptions): Renderer => {
   const rendered = new WeakMap<LogRow, { readonly key: string; readonly sized: Sized }>();
 
-  const sizedOf = (message: ViewMessage, bytes: number): Sized => ({
+  const sizedOf = (message: ViewMessage, bytes: number, rowTokens?: number): Sized => ({
     message,
-    tokens: options.messageTokens(message),
+    tokens: options.messageTokens(message, rowTokens),
     bytes,
     mediaItems: mediaItems(message.content),
   });
@@ -115,12 +118,11 @@ export const createRenderer = (options: ViewOptions): Renderer => {
     const known = rendered.get(given);
     if (known?.key === key) return known.sized;
     const message = renderRow(given, view, options);
-    // What the row's media weigh stays; only the text around them changes.
-    const bytes =
+    const sized =
       message.content === given.content
-        ? given.bytes
-        : utf8(message.content) + Math.max(0, given.bytes - utf8(given.content));
-    const sized = sizedOf(message, bytes);
+        ? sizedOf(message, given.bytes, given.tokens)
+        : // What the row's media weigh stays; only the text around them changes.
+          sizedOf(message, utf8(message.content) + Math.max(0, given.bytes - utf8(given.content)));
     rendered.set(given, { key, sized });
     return sized;
   };
@@ -137,7 +139,7 @@ export const createRenderer = (options: ViewOptions): Renderer => {
     return sized;
   };
 
-  const parts = (rows: readonly LogRow[], view: ViewState): readonly Sized[] => {
+  const assemble = (rows: readonly LogRow[], view: ViewState): readonly Sized[] => {
     const handoff = handoffOf(view);
     const shown: Sized[] = handoff === null ? [] : [handoff];
     const covered = view.generation?.covered ?? [];
@@ -154,6 +156,16 @@ export const createRenderer = (options: ViewOptions): Renderer => {
     }
     if (pending.length > 0) shown.push(made(answerWithStubs(pending, undefined)));
     return shown;
+  };
+
+  /** The newest assembly: a step asks for the same view several times. */
+  let last: { readonly of: readonly unknown[]; readonly shown: readonly Sized[] } | undefined;
+  const parts = (rows: readonly LogRow[], view: ViewState): readonly Sized[] => {
+    // A run's rows only ever grow at their end.
+    const of = [rows, rows.length, rows.at(-1), view];
+    if (last === undefined || of.some((value, index) => value !== last?.of[index]))
+      last = { of, shown: assemble(rows, view) };
+    return last.shown;
   };
 
   return {

@@ -65,6 +65,12 @@ export interface WriteOptions {
 
 export type WriteResult = { readonly etag: string } | { readonly conflict: true };
 
+export interface ReadOptions {
+  readonly range?: ByteRange;
+  /** Sections are not looked for, which saves a list where there is no object: for a path that never has any. */
+  readonly objectOnly?: boolean;
+}
+
 /** The range of seqs that a section covers, both inclusive; non-negative integers. */
 export interface SectionKey {
   readonly first: number;
@@ -95,7 +101,7 @@ export interface FileSystem {
    * The bytes at a path, or undefined. A range is cut to the file (a range beyond its end is empty), and only the objects that
    * it touches are read.
    */
-  read(path: FilePath, options?: { readonly range?: ByteRange }): Promise<FileRead | undefined>;
+  read(path: FilePath, options?: ReadOptions): Promise<FileRead | undefined>;
 
   /**
    * Replaces the whole file. With a condition, compare-and-swap: of several writers that saw the same etag exactly one

@@ -56,7 +56,7 @@ export const memoryFileSystem = (clock: () => number): FileSystem => {
         : { path, contentType: SECTION_CONTENT_TYPE, ...(await joinSections(shown)) };
     },
 
-    read: async (path, { range } = {}) => {
+    read: async (path, { range, objectOnly = false } = {}) => {
       const object = objects.get(path);
       if (object !== undefined) {
         const { bytes, etag, contentType } = object;
@@ -64,7 +64,7 @@ export const memoryFileSystem = (clock: () => number): FileSystem => {
           range === undefined ? bytes.slice() : bytes.slice(range.offsetBytes, range.offsetBytes + range.lengthBytes);
         return { bytes: part, etag, sizeBytes: bytes.length, contentType };
       }
-      const shown = shownAt(path);
+      const shown = objectOnly ? [] : shownAt(path);
       if (shown.length === 0) return undefined;
       const { sizeBytes, etag } = await joinSections(shown);
       const parts = sectionsOfRange(shown, range ?? { offsetBytes: 0, lengthBytes: sizeBytes });

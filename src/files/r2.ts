@@ -182,13 +182,13 @@ export const r2FileSystem = (
         : { path, contentType: SECTION_CONTENT_TYPE, ...(await joinSections(shown)) };
     },
 
-    read: async (path, { range } = {}) => {
+    read: async (path, { range, objectOnly = false } = {}) => {
       const got = await getObject(objectKey(path), range);
       if (got !== undefined) {
         const { object, bytes } = got;
         return { bytes, etag: object.etag, sizeBytes: object.size, contentType: typeOf(object) };
       }
-      const shown = await shownAt(path);
+      const shown = objectOnly ? [] : await shownAt(path);
       if (shown.length === 0) return undefined;
       const { sizeBytes, etag } = await joinSections(shown);
       const parts: Uint8Array[] = [];

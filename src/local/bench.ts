@@ -4,6 +4,7 @@
  */
 import { benchEstimator } from "./bench/estimator.ts";
 import { benchFlat } from "./bench/flat.ts";
+import { benchLinear } from "./bench/linear.ts";
 import { benchLoad } from "./bench/load.ts";
 import { benchRecall } from "./bench/recall.ts";
 
@@ -13,6 +14,7 @@ type Part = () => boolean | Promise<boolean>;
 const PARTS: Readonly<Record<string, Part>> = {
   estimator: benchEstimator,
   recall: benchRecall,
+  linear: benchLinear,
   flat: benchFlat,
   load: benchLoad,
 };

@@ -12,6 +12,9 @@ import type {
 } from "./messages.ts";
 import type { Tool, ToolContext, ToolResult } from "./tool.ts";
 
+/** Todos that a list has at most. */
+export const MAX_TODOS = 100;
+
 export interface Todo {
   readonly content: string;
   readonly status: "pending" | "in_progress" | "completed";

@@ -73,9 +73,20 @@ export const describeInvalidInput = (
     `Expected input: ${JSON.stringify(schema)}`,
   ].join("\n");
 
+const jsonSchemas = new WeakMap<z.ZodType, Readonly<Record<string, unknown>>>();
+
+/** The JSON Schema of an input. It takes a while to make, and tools are made for every run: it is made once for each zod schema. */
+const jsonSchemaOf = (input: z.ZodType): Readonly<Record<string, unknown>> => {
+  const known = jsonSchemas.get(input);
+  if (known !== undefined) return known;
+  const { $schema: _, ...made } = z.toJSONSchema(input, { io: "input" });
+  jsonSchemas.set(input, made);
+  return made;
+};
+
 /** Makes a tool from a zod schema and a function; the schema validates, and its JSON Schema is what the model sees. */
 export const defineTool = <Input>(spec: ToolSpec<Input>): Tool => {
-  const { $schema: _, ...inputSchema } = z.toJSONSchema(spec.input, { io: "input" });
+  const inputSchema = jsonSchemaOf(spec.input);
   return {
     name: spec.name,
     description: spec.description,

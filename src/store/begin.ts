@@ -3,137 +3,19 @@
  * through the database, not through the Worker, so the batch may be sent again when its answer was lost.
  */
 import { type SQL, sql } from "drizzle-orm";
-import { type KeyId, type RunId, type Seq, type SessionId, seq, type TenantId } from "../protocol/ids.ts";
+import { type KeyId, type RunId, type SessionId, seq, type TenantId } from "../protocol/ids.ts";
 import type { NewRow } from "../protocol/messages.ts";
+import type { BeginOutcome, BeginRun, BeginTurn, Caller, EnqueueTurn } from "./begin-request.ts";
 import { interruptStatements } from "./cancel.ts";
 import type { Db, Row } from "./db.ts";
-import { busyRun, type Lease, leaseExpiry, leaseLive, RELEASED, retryAfter, sessionBusy, unclaimed } from "./lease.ts";
-import { type LoadLimits, loadedOf, loadStatements } from "./loading.ts";
+import { busyRun, leaseExpiry, leaseLive, RELEASED, retryAfter, sessionBusy, unclaimed } from "./lease.ts";
+import { newRunFacts } from "./loaded-session.ts";
+import { loadedOf, loadStatements } from "./loading.ts";
+import { MESSAGE_COLUMNS, messageValues } from "./row-values.ts";
 import { flag, number, numberOrNull, text, textOrNull } from "./rows.ts";
-import type { RunTrigger } from "./runs.ts";
-import { SESSION_COLUMNS, type SettledSession, settledSession } from "./settled-session.ts";
-import type { RunTotals } from "./statements.ts";
-
-/** How a caller names a session: our id, or their own key. */
-export type SessionRef = { readonly id: string } | { readonly key: string };
-
-/** Who asks: the holder of a key, who is authenticated by the same statements, or somebody whom the caller has authenticated. */
-export type Caller =
-  /** SHA-256 of the API key's secret. */
-  { readonly keyHash: string } | { readonly tenantId: TenantId; readonly keyId: KeyId | null };
-
-/** What becomes of a turn whose session is busy (api.md). `join` puts the input into the turn that is on (M5). */
-export type OnBusy = "reject" | "queue" | "interrupt" | "join";
-
-export interface BeginRun {
-  readonly caller: Caller;
-  readonly session: SessionRef;
-  readonly runId: RunId;
-  readonly trigger: RunTrigger;
-  readonly idempotencyKey: string | null;
-  readonly requestHash: string | null;
-  /** The turn's input; null for a run that works on what is there. */
-  readonly input: NewRow | null;
-  /** When the run started, RFC 3339: the time of its first event. */
-  readonly startedAt: string;
-  /** How far back rows are read; null for all of them. */
-  readonly limits: LoadLimits | null;
-  readonly onBusy: OnBusy;
-  /** Stored to be run by the queue, also where the session is idle. */
-  readonly background: boolean;
-  readonly options: RunOptions;
-  readonly callbackUrl: string | null;
-  readonly triggerId: string | null;
-  readonly deliveryId: string | null;
-  /** SQL condition over `session_heads h`, without which the run does not begin. */
-  readonly only?: SQL;
-  /** SQL that takes effect with the begin, before the view is read. */
-  readonly also?: readonly SQL[];
-}
-
-/** What a request asks of its run alone; stored as `runs.options`. */
-export interface RunOptions {
-  /** Most model calls. */
-  readonly maxSteps?: number;
-  /** Most that the turn may cost, in USD at list price. */
-  readonly maxUsd?: number;
-}
-
-export type BeginTurn = Omit<BeginRun, "caller" | "input" | "requestHash"> & {
-  /** SHA-256 of the API key's secret. */
-  readonly keyHash: string;
-  readonly requestHash: string;
-  readonly input: NewRow;
-};
-
-/** A turn that nobody waits for in the request that brings it. */
-export type EnqueueTurn = Omit<BeginRun, "caller" | "input" | "startedAt" | "limits" | "background"> & {
-  readonly tenantId: TenantId;
-  readonly keyId: KeyId | null;
-  readonly input: NewRow;
-};
-
-/** A session as a run sees it, and what makes it that run's. */
-export interface LoadedSession extends SettledSession {
-  readonly lease: Lease;
-  readonly keyId: KeyId | null;
-  /** Where the turn's own input stands; null where the run has none. */
-  readonly inputSeq: Seq | null;
-  readonly run: RunFacts;
-}
-
-/** What a run brings along, of its request and of what was done of it before. */
-export interface RunFacts {
-  readonly trigger: RunTrigger;
-  readonly options: RunOptions;
-  /** What its earlier parts used. */
-  readonly totals: RunTotals;
-  /** Time that its earlier parts took of the turn's limit, in ms. */
-  readonly spentMs: number;
-  /** Round trips and time of its earlier parts, as they counted them. */
-  readonly overheadMs: number;
-  readonly dbRoundTrips: number;
-  /** Starts, the first included; a hand-over is none. */
-  readonly attempts: number;
-  /** RFC 3339. */
-  readonly createdAt: string;
-  readonly startedAt: string;
-  /** A hard cancel was asked for. */
-  readonly cancelled: boolean;
-  /** The time for the caller's tool results is over. */
-  readonly overdue: boolean;
-  /** Results of an open batch that came before the others, by call. */
-  readonly answers: ReadonlyMap<string, StoredAnswer>;
-}
-
-/** A result that waits for the others of its batch. */
-export interface StoredAnswer {
-  /** JSON text of the result's content: a string, or blocks. */
-  readonly content: string;
-  readonly isError: boolean;
-}
-
-export type BeginOutcome =
-  | { readonly kind: "started"; readonly session: LoadedSession }
-  | { readonly kind: "unauthenticated" }
-  | { readonly kind: "forbidden"; readonly reason: "scope" | "tenant_suspended" }
-  | { readonly kind: "session_not_found" }
-  | {
-      readonly kind: "busy";
-      readonly runId: RunId;
-      readonly retryAfterSeconds: number;
-      /** Of a run that is on, or could go on, and that no Worker is at work on: somebody is to send for it. */
-      readonly stranded: { readonly tenantId: TenantId; readonly sessionId: SessionId } | null;
-    }
-  /** Stored; the queue runs it. `cancelled` is the run that was told to stop for it. */
-  | { readonly kind: "queued"; readonly runId: RunId; readonly sessionId: SessionId; readonly tenantId: TenantId }
-  /** The input goes into the log with the next step of this run (M5). */
-  | { readonly kind: "joined"; readonly runId: RunId; readonly sessionId: SessionId; readonly tenantId: TenantId }
-  /** The idempotency key was used before: by the same request (then `runId` is its run), or by another. */
-  | { readonly kind: "replay"; readonly runId: RunId; readonly tenantId: TenantId; readonly sameRequest: boolean };
-
-const sessionNamed = (session: SessionRef): SQL =>
-  "id" in session ? sql`s.id = ${session.id}` : sql`s.key = ${session.key}`;
+import { type SessionRef, sessionNamed } from "./session-ref.ts";
+import { SESSION_COLUMNS, settledSession } from "./settled-session.ts";
+import { insertJoining, insertQueued, queuesWhere } from "./waiting-input.ts";
 
 /** SQL: the key `k` that asks, with its tenant and scopes, and the condition under which it may. */
 const keyOf = (caller: Caller): { readonly from: SQL; readonly valid: SQL } =>
@@ -161,45 +43,8 @@ const scope = ({ caller, session }: Pick<BeginRun, "caller" | "session">): SQL =
 const RESERVED_EVENTS = 2;
 
 const insertInput = (runId: RunId, input: NewRow, held: SQL): SQL =>
-  sql`insert into messages (session_id, seq, id, role, origin, content, media, calls, tokens, bytes, run_id)
-    select r.session_id, r.input_seq, ${input.id}, ${input.role}, ${input.origin}, ${input.content}::json,
-      ${sql.param([...input.media])}::text[], ${sql.param([...input.calls])}::text[], ${input.tokens}::int, ${input.bytes}::int, r.id
+  sql`insert into messages (session_id, seq, ${MESSAGE_COLUMNS}, run_id) select r.session_id, r.input_seq, ${messageValues(input)}, r.id
     from runs r where r.id = ${runId} and exists (select 1 from ${held}) on conflict (id) do nothing`;
-
-const insertQueued = ({ runId, input }: BeginRun, from: SQL): SQL => {
-  if (input === null) return sql`select 1 where false`;
-  return sql`insert into inputs (id, session_id, run_id, origin, content, media, tokens, bytes)
-    select ${input.id}, r.session_id, r.id, ${input.origin}, ${input.content}::json, ${sql.param([...input.media])}::text[], ${input.tokens}::int,
-      ${input.bytes}::int
-    from runs r where r.id = ${runId} and r.status = 'queued' and exists (select 1 from ${from}) on conflict (id) do nothing`;
-};
-
-/** SQL: leaves input for the run that is on. The head is locked: a run that ends meanwhile is waited for, and then it is not on. */
-const insertJoining = (input: NewRow, from: SQL): SQL =>
-  sql`insert into inputs (id, session_id, origin, content, media, tokens, bytes)
-    select ${input.id}, h.session_id, ${input.origin}, ${input.content}::json, ${sql.param([...input.media])}::text[], ${input.tokens}::int,
-      ${input.bytes}::int
-    from (select h.session_id from session_heads h where h.session_id in (select s.id from ${from}) and ${runIsOn} for update) h
-    on conflict (id) do nothing`;
-
-/** SQL condition over `session_heads h`: a turn is on that takes input up at its next step; work between turns would not answer it. */
-const runIsOn: SQL = sql`(h.waiting_run_id is not null
-  or exists (select 1 from runs o where o.id = h.lease_holder and o.trigger <> 'maintenance'))`;
-
-/** SQL condition over `session_heads h`: the run is stored as queued, where it does not start at once; null for never. */
-const queuesWhere = ({ onBusy, background }: BeginRun): SQL | null => {
-  switch (onBusy) {
-    case "queue":
-    case "interrupt":
-      return sql`true`;
-    case "join":
-      return sql`not ${runIsOn}`;
-    case "reject":
-      return background ? sql`not ${sessionBusy}` : null;
-    default:
-      return onBusy satisfies never;
-  }
-};
 
 const statements = (run: BeginRun): readonly SQL[] => {
   const { runId, input, idempotencyKey, onBusy, background } = run;
@@ -229,7 +74,7 @@ const statements = (run: BeginRun): readonly SQL[] => {
         case when ${mine} then hango_now() end, ${onBusy === "interrupt"}, ${options}::jsonb, ${run.callbackUrl}, ${run.triggerId}, ${run.deliveryId}
       from ${from} and (${mine} or ${queues ?? sql`false`}) on conflict do nothing`,
     ...(input === null ? [] : [insertInput(runId, input, sql`${from} and ${mine}`)]),
-    ...(queues === null ? [] : [insertQueued(run, from)]),
+    ...(queues === null || input === null ? [] : [insertQueued(runId, input, from)]),
     ...(onBusy === "interrupt" ? interruptStatements(runId, from) : []),
     ...(onBusy === "join" && input !== null ? [insertJoining(input, sql`${from} and not (${mine})`)] : []),
     sql`update session_heads h set ${RELEASED}, next_seq = h.next_seq - ${rows}
@@ -311,26 +156,6 @@ const read = (run: BeginRun, results: readonly (readonly Row[])[]): BeginOutcome
   };
 };
 
-/** What a run has behind it that starts now: nothing. @param startedAt RFC 3339 */
-export const newRunFacts = (trigger: RunTrigger, options: RunOptions, startedAt: string): RunFacts => ({
-  trigger,
-  options,
-  createdAt: startedAt,
-  startedAt,
-  totals: {
-    steps: 0,
-    usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 },
-    costUsd: null,
-  },
-  spentMs: 0,
-  overheadMs: 0,
-  dbRoundTrips: 0,
-  attempts: 1,
-  cancelled: false,
-  overdue: false,
-  answers: new Map(),
-});
-
 /**
  * Authenticates, takes the session's lease, records the run and its input, and loads what the run needs; where the session is busy, does what
  * the request wants then.
@@ -354,52 +179,6 @@ export const storeQueuedTurn = async (db: Db, turn: EnqueueTurn): Promise<BeginO
 /** Any of the begins. @throws StoreUnavailable */
 export const begin = async (db: Db, run: BeginRun): Promise<BeginOutcome> =>
   read(run, await db.batch(statements(run), { name: "begin", repeatable: true }));
-
-/** What work between turns has none of. */
-const NO_TURN = {
-  idempotencyKey: null,
-  requestHash: null,
-  input: null,
-  onBusy: "reject",
-  background: false,
-  options: {},
-  callbackUrl: null,
-  triggerId: null,
-  deliveryId: null,
-} as const;
-
-/** A run without an input of its own: it works on the session's view. */
-export interface MaintenanceRun extends Pick<BeginRun, "session" | "runId" | "startedAt" | "limits"> {
-  readonly tenantId: TenantId;
-  /** Whose request it is; null for nobody's. */
-  readonly keyId: KeyId | null;
-}
-
-export type MaintenanceOutcome = Extract<BeginOutcome, { readonly kind: "started" | "session_not_found" | "busy" }>;
-
-/**
- * Takes the session's lease for work between turns, as a turn takes it: with a run of its own, and everything loaded that a turn loads.
- * @throws StoreUnavailable
- */
-export const takeMaintenanceLease = async (db: Db, run: MaintenanceRun): Promise<MaintenanceOutcome> => {
-  const { tenantId, keyId, ...rest } = run;
-  const outcome = await begin(db, { ...rest, ...NO_TURN, caller: { tenantId, keyId }, trigger: "maintenance" });
-  switch (outcome.kind) {
-    case "started":
-    case "session_not_found":
-    case "busy":
-      return outcome;
-    case "unauthenticated":
-    case "forbidden":
-    case "replay":
-    case "queued":
-    case "joined":
-      // The tenant is gone or suspended, or the id of the run is somebody else's: there is no session to work on.
-      return { kind: "session_not_found" };
-    default:
-      return outcome satisfies never;
-  }
-};
 
 /**
  * The session that a key may write to, found as `beginTurn` finds it: for what must be stored before the turn begins.

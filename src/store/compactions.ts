@@ -1,11 +1,11 @@
 /** Asking for a generation while a run is on, and taking one back (R4). What is known of them is in `receipts.ts`. */
 import { type SQL, sql } from "drizzle-orm";
 import type { RunId, TenantId } from "../protocol/ids.ts";
-import type { SessionRef } from "./begin.ts";
 import type { Db } from "./db.ts";
 import { busyRun, retryAfter, unclaimed } from "./lease.ts";
 import { number, text } from "./rows.ts";
-import { refers } from "./sessions.ts";
+import type { SessionRef } from "./session-ref.ts";
+import { refers } from "./session-ref.ts";
 
 /**
  * Asks the run that holds a session for a compaction at its next step (G9).

@@ -4,12 +4,12 @@
  */
 import { type SQL, sql } from "drizzle-orm";
 import type { SessionId, TenantId } from "../protocol/ids.ts";
-import type { SessionRef } from "./begin.ts";
 import { copiedFrom } from "./copies.ts";
 import type { Db, Row } from "./db.ts";
 import { type Erasure, eraseRowsOf, setErasing } from "./erase-rows.ts";
 import { flag, text, time, timeOrNull } from "./rows.ts";
-import { refers } from "./sessions.ts";
+import type { SessionRef } from "./session-ref.ts";
+import { refers } from "./session-ref.ts";
 
 /**
  * How long somebody who knew the session may go on writing objects for it, in seconds: a run that lost its lease learns it at its next

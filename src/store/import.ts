@@ -2,7 +2,6 @@
 import { type SQL, sql } from "drizzle-orm";
 import { type Seq, type SessionId, seq, type TenantId } from "../protocol/ids.ts";
 import type { Role } from "../protocol/messages.ts";
-import type { SessionRef } from "./begin.ts";
 import type { Db, Row } from "./db.ts";
 import {
   type Claim,
@@ -15,7 +14,8 @@ import {
 } from "./idempotency.ts";
 import { leaseLive } from "./lease.ts";
 import { flag, number, numberOrNull, text, texts } from "./rows.ts";
-import { refers } from "./sessions.ts";
+import type { SessionRef } from "./session-ref.ts";
+import { refers } from "./session-ref.ts";
 import type { PlacedRow } from "./statements.ts";
 
 /** A session before a page is appended. */

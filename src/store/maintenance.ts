@@ -1,4 +1,4 @@
-/** The end of a run that worked on a session between turns, in one round trip. Its beginning is in `begin.ts`. */
+/** The end of a run that worked on a session between turns, in one round trip. Its beginning is in `maintenance-lease.ts`. */
 import { sql } from "drizzle-orm";
 import type { RunId, Seq } from "../protocol/ids.ts";
 import type { Db } from "./db.ts";

@@ -2,11 +2,11 @@
 import { sql } from "drizzle-orm";
 import type { SessionId, TenantId } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
-import type { SessionRef } from "./begin.ts";
 import type { Db } from "./db.ts";
 import type { Page } from "./pages.ts";
 import { flag, LOG_COLUMNS, logRow, number, text, time } from "./rows.ts";
-import { refers } from "./sessions.ts";
+import type { SessionRef } from "./session-ref.ts";
+import { refers } from "./session-ref.ts";
 
 export interface MessageRecord extends LogRow {
   readonly createdAt: string;

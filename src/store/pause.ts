@@ -1,9 +1,9 @@
 /** A run that stops in the middle: it waits for its caller's tool results, or another Worker is to go on with it. One round trip each. */
 import { type SQL, sql } from "drizzle-orm";
 import type { RunId, TenantId, WebhookDeliveryId } from "../protocol/ids.ts";
-import type { StoredAnswer } from "./begin.ts";
 import type { Db } from "./db.ts";
 import { leaseHeld } from "./lease.ts";
+import type { StoredAnswer } from "./loaded-session.ts";
 import { tellOfRun, toldIds } from "./outbox.ts";
 import { flag, text, timeOrNull } from "./rows.ts";
 import { findRunStatement, type RunRecord, runRecord } from "./runs.ts";

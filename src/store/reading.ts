@@ -1,12 +1,12 @@
 /** A session looked at without holding it: what its next request would be made of. Writes nothing and takes no lease. */
 import { sql } from "drizzle-orm";
 import type { RunId, TenantId } from "../protocol/ids.ts";
-import type { SessionRef } from "./begin.ts";
 import type { Db } from "./db.ts";
 import { leaseLive } from "./lease.ts";
 import { type LoadLimits, loadedOf, readStatements } from "./loading.ts";
 import { flag, text } from "./rows.ts";
-import { refers } from "./sessions.ts";
+import type { SessionRef } from "./session-ref.ts";
+import { refers } from "./session-ref.ts";
 import { SESSION_COLUMNS, type SettledSession, settledSession } from "./settled-session.ts";
 
 export interface ReadSession extends SettledSession {

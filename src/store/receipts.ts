@@ -2,13 +2,13 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
 import type { Origin, Usage } from "../protocol/messages.ts";
-import type { SessionRef } from "./begin.ts";
 import type { Db, Row } from "./db.ts";
 import type { Page } from "./pages.ts";
 import { parseRanges, type StoredRange } from "./ranges.ts";
 import type { StoredReceipt } from "./revisions.ts";
 import { number, numberOrNull, text, textOrNull, time, timeOrNull } from "./rows.ts";
-import { refers } from "./sessions.ts";
+import type { SessionRef } from "./session-ref.ts";
+import { refers } from "./session-ref.ts";
 
 /** What a compaction took out of the model's sight, counted by kind. */
 export interface DroppedByKind {

@@ -2,7 +2,8 @@
 import { sql } from "drizzle-orm";
 import type { KeyId, TenantId } from "../protocol/ids.ts";
 import type { NewRow } from "../protocol/messages.ts";
-import { type BeginOutcome, type BeginRun, begin } from "./begin.ts";
+import { begin } from "./begin.ts";
+import type { BeginOutcome, BeginRun } from "./begin-request.ts";
 import type { Db } from "./db.ts";
 import { type Undoing, undoStatements } from "./rewind.ts";
 import { asLookedAt } from "./undoing.ts";

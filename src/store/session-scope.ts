@@ -1,10 +1,10 @@
 /** Small questions about a session, for those who go on with its id. */
 import { sql } from "drizzle-orm";
 import type { SessionId, TenantId } from "../protocol/ids.ts";
-import type { SessionRef } from "./begin.ts";
 import type { Db } from "./db.ts";
 import { number, text } from "./rows.ts";
-import { refers } from "./sessions.ts";
+import type { SessionRef } from "./session-ref.ts";
+import { refers } from "./session-ref.ts";
 
 /** The id of a tenant's session, and the number of its newest event; undefined when there is none of that name. @throws StoreUnavailable */
 export const resolveSession = async (

@@ -1,13 +1,13 @@
 /** Sessions as a resource: made, read, listed, changed. Runs change them in `finish.ts`; `erasures.ts` removes them. */
 import { type SQL, sql } from "drizzle-orm";
 import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
-import type { SessionRef } from "./begin.ts";
 import type { Db, Row } from "./db.ts";
 import { type Claim, claimed, claimState, insertClaim, selectClaim } from "./idempotency.ts";
 import { sessionBusy, unclaimed } from "./lease.ts";
 import type { Page } from "./pages.ts";
 import { parseRanges, type StoredRange } from "./ranges.ts";
 import { number, numberOrNull, text, textOrNull, time } from "./rows.ts";
+import { refers, type SessionRef } from "./session-ref.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -52,12 +52,6 @@ const STATUS: SQL = sql`(case when h.waiting_run_id is not null then 'requires_a
 export const RECORD_COLUMNS = sql`${sql.raw(`s.id, s.key, s.user_id, s.title, s.model, s.system, s.tools::text as tools, s.settings::text as settings,
   s.metadata::text as metadata, s.created_with, s.turns, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens,
   s.cost_usd, s.last_input_tokens, s.last_run_id, s.forked_from, s.forked_at_seq, h.rewound::text as rewound, s.created_at, s.updated_at`)}, ${STATUS} as status`;
-
-/** SQL condition over `sessions s`: this session of this tenant. */
-export const refers = (tenantId: TenantId, ref: SessionRef): SQL =>
-  "id" in ref
-    ? sql`s.tenant_id = ${tenantId} and s.id = ${ref.id}`
-    : sql`s.tenant_id = ${tenantId} and s.key = ${ref.key}`;
 
 export const sessionRecord = (row: Row): SessionRecord => ({
   id: text(row, "id") as SessionId,

@@ -8,6 +8,7 @@ import type { NewRow, Usage } from "../protocol/messages.ts";
 import type { Row } from "./db.ts";
 import { LeaseLost } from "./errors.ts";
 import { type Lease, leaseHeld, renewedExpiry } from "./lease.ts";
+import { MESSAGE_COLUMNS, messageValues } from "./row-values.ts";
 import { flag, LOG_COLUMNS } from "./rows.ts";
 
 /** A durable event, its number chosen by the lease holder, the only writer of its session's events. */
@@ -100,9 +101,7 @@ export const storeReading = (run: RunIdentity, { reading }: StepRecord): readonl
       ];
 
 export const insertMessage = (run: RunIdentity, { row, seq }: PlacedRow): SQL =>
-  sql`insert into messages (session_id, seq, id, role, origin, content, media, calls, tokens, bytes, run_id)
-    select h.session_id, ${seq}, ${row.id}, ${row.role}, ${row.origin}, ${row.content}::json, ${sql.param([...row.media])}::text[],
-      ${sql.param([...row.calls])}::text[], ${row.tokens}::int, ${row.bytes}::int, ${row.runId}
+  sql`insert into messages (session_id, seq, ${MESSAGE_COLUMNS}, run_id) select h.session_id, ${seq}, ${messageValues(row)}, ${row.runId}
     from session_heads h where ${leaseHeld(run.lease)} on conflict (id) do nothing`;
 
 export const insertEvents = (

@@ -4,9 +4,9 @@
  */
 import { type SQL, sql } from "drizzle-orm";
 import { type KeyId, type RunId, type SessionId, seq, type TenantId } from "../protocol/ids.ts";
-import type { LoadedSession, StoredAnswer } from "./begin.ts";
 import type { Db, Row } from "./db.ts";
 import { busyRun, CANCEL_GRACE_SECONDS, leaseExpiry, RELEASED, unclaimed } from "./lease.ts";
+import type { LoadedSession, StoredAnswer } from "./loaded-session.ts";
 import { type LoadLimits, loadedOf, loadStatements } from "./loading.ts";
 import { flag, number, numberOrNull, text, textOrNull, time } from "./rows.ts";
 import { isOver, type RunStatus, type RunTrigger } from "./runs.ts";

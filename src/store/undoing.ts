@@ -5,11 +5,11 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
-import type { SessionRef } from "./begin.ts";
 import type { Db, Row } from "./db.ts";
 import { busyRun, leaseLive, retryAfter, sessionBusy } from "./lease.ts";
 import { LOG_COLUMNS, logRow, number, numberOrNull, text, textOrNull } from "./rows.ts";
-import { refers } from "./sessions.ts";
+import type { SessionRef } from "./session-ref.ts";
+import { refers } from "./session-ref.ts";
 
 /** Which turns go: so many of the newest, or all after a seq. */
 export type UndoTarget = { readonly turns: number } | { readonly toSeq: number };

@@ -1,5 +1,5 @@
 /** Asking for the compaction of what a turn could not load (V7). */
-import type { LoadedSession } from "../store/begin.ts";
+import type { LoadedSession } from "../store/loaded-session.ts";
 import type { Deps } from "./deps.ts";
 
 /** Sends for it where there is a backlog; asking again does no harm. Rejects with what the queue fails with. */

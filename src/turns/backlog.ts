@@ -9,10 +9,11 @@ import { EMPTY_SECTIONS, mergeSections, type Sections, sectionsOf } from "../con
 import { difference, type Generation, rangesOf, type SeqRange, union, type ViewState } from "../context/view-state.ts";
 import { seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
-import { type LoadedSession, takeMaintenanceLease } from "../store/begin.ts";
 import { LeaseLost } from "../store/errors.ts";
+import type { LoadedSession } from "../store/loaded-session.ts";
 import { rowsBetween } from "../store/log-range.ts";
 import { finishMaintenance } from "../store/maintenance.ts";
+import { takeMaintenanceLease } from "../store/maintenance-lease.ts";
 import { noopSpan } from "../telemetry/tracer.ts";
 import type { Deps } from "./deps.ts";
 import { runErrorOf } from "./failure.ts";

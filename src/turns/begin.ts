@@ -2,15 +2,10 @@
 import { r2MediaStore } from "../files/media.ts";
 import { r2FileSystem } from "../files/r2.ts";
 import { type EventSink, withContent } from "../protocol/events.ts";
-import {
-  type BeginOutcome,
-  beginTurn,
-  findOwnSession,
-  type LoadedSession,
-  type OnBusy,
-  type RunOptions,
-  type SessionRef,
-} from "../store/begin.ts";
+import { beginTurn, findOwnSession } from "../store/begin.ts";
+import type { BeginOutcome, OnBusy } from "../store/begin-request.ts";
+import type { LoadedSession, RunOptions } from "../store/loaded-session.ts";
+import type { SessionRef } from "../store/session-ref.ts";
 import type { Deps } from "./deps.ts";
 import { type InputStorage, inputRow, needsStorage, type TurnInput } from "./input.ts";
 import { loadLimits } from "./load-limits.ts";

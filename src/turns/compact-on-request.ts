@@ -1,11 +1,12 @@
 /** A compaction that somebody asks for over the API (G9): done at once where the session is idle, left to the run that holds it where not. */
 import type { LadderOutcome } from "../context/ladder-input.ts";
 import type { KeyId, RunId, SessionId, TenantId } from "../protocol/ids.ts";
-import { type SessionRef, takeMaintenanceLease } from "../store/begin.ts";
 import { requestCompaction } from "../store/compactions.ts";
 import { LeaseLost, StoreUnavailable } from "../store/errors.ts";
 import type { RunError } from "../store/finish.ts";
+import { takeMaintenanceLease } from "../store/maintenance-lease.ts";
 import { type CompactionRecord, findCompaction } from "../store/receipts.ts";
+import type { SessionRef } from "../store/session-ref.ts";
 import { compactSession } from "./compact-session.ts";
 import type { Deps } from "./deps.ts";
 import { runErrorOf } from "./failure.ts";

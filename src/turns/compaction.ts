@@ -14,7 +14,7 @@ import { type ModelProfile, profileFor } from "../models/profiles.ts";
 import type { Provider } from "../models/provider.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { RunContext } from "../protocol/middleware.ts";
-import type { LoadedSession } from "../store/begin.ts";
+import type { LoadedSession } from "../store/loaded-session.ts";
 import { rowsBetween, timesBetween } from "../store/log-range.ts";
 import { commitRevision, recordSummaryFailure } from "../store/revisions.ts";
 import type { StepRecord } from "../store/statements.ts";
@@ -194,7 +194,7 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
     renderer: createRenderer({
       sessionId: session.sessionId,
       estimateTokens: defaultEstimator.text,
-      messageTokens: (message) => Math.ceil(scale * estimateRow(message.content)),
+      messageTokens: (message, rowTokens) => Math.ceil(scale * (rowTokens ?? estimateRow(message.content))),
     }),
     budgets: budgets(profile, {
       triggerFrac: context.trigger_frac ?? config.context.triggerFrac,

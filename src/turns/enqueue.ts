@@ -1,10 +1,12 @@
 /** Turns that do not run in the request that brings them: stored, then run by the queue consumer in their session's order. */
 import type { RunId, SessionId } from "../protocol/ids.ts";
-import { type EnqueueTurn, storeQueuedTurn } from "../store/begin.ts";
+import { storeQueuedTurn } from "../store/begin.ts";
+import type { EnqueueTurn } from "../store/begin-request.ts";
 import type { Deps } from "./deps.ts";
 import { sendForNext } from "./next-run.ts";
 
-export type { OnBusy, RunOptions } from "../store/begin.ts";
+export type { OnBusy } from "../store/begin-request.ts";
+export type { RunOptions } from "../store/loaded-session.ts";
 
 /** `input` has the origin `user`, or `event` for a payload (R7). */
 export type QueuedTurn = EnqueueTurn;

@@ -1,8 +1,8 @@
 /** Forking a session: its rows in one transaction, its objects in the request where they are few, else through the queue. */
 import type { KeyId, RunId, SessionId, TenantId } from "../protocol/ids.ts";
-import type { SessionRef } from "../store/begin.ts";
 import { type ForkFields, type ForkOutcome, forkByClaim, storeFork } from "../store/fork.ts";
 import type { Claim } from "../store/idempotency.ts";
+import type { SessionRef } from "../store/session-ref.ts";
 import { findSession } from "../store/sessions.ts";
 import { lookAtUndo, type UndoLook } from "../store/undoing.ts";
 import { continueCopy, OBJECTS_A_REQUEST } from "./copy-files.ts";

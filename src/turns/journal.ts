@@ -1,43 +1,27 @@
 /**
- * A run's hand on the log. It chooses ids and seqs (the lease makes it the only writer), stores first, and tells clients after.
+ * A run's hand on its session: what it writes to the log (`log-writer.ts`), and the ways in which this Worker is done with it.
  */
-import type { AnsweredCall, Journal, TurnEnd } from "../agent/ports.ts";
-import type { PriceList } from "../models/profiles.ts";
-import type { EventSink } from "../protocol/events.ts";
-import { type RunId, type Seq, seq } from "../protocol/ids.ts";
-import { externaliseMedia, type PutMedia } from "../protocol/media-text.ts";
-import type { LogRow, ModelResponse, ToolCall } from "../protocol/messages.ts";
+import type { Journal, TurnEnd } from "../agent/ports.ts";
+import type { RunId, Seq } from "../protocol/ids.ts";
+import type { LogRow, ToolCall } from "../protocol/messages.ts";
 import type { PrivateState } from "../protocol/middleware.ts";
-import type { LoadedSession } from "../store/begin.ts";
 import { type FinishOutcome, type RunError, storeFinish } from "../store/finish.ts";
 import { storeHandOver, storeWait } from "../store/pause.ts";
 import type { RunRecord } from "../store/runs.ts";
-import type { PlacedRow, RunIdentity, RunTotals, StepRecord } from "../store/statements.ts";
-import { checkCancel, storeAssistant, storeProgress, storeResults } from "../store/steps.ts";
+import type { RunIdentity, RunTotals } from "../store/statements.ts";
+import { checkCancel } from "../store/steps.ts";
 import type { Deps } from "./deps.ts";
-import { createDraft } from "./draft.ts";
-import { createEventWriter, type EventWriter } from "./event-writer.ts";
-import { resultBlocks, resultsContent, storedAnswerOf } from "./results.ts";
-import { logRowOf, newRow } from "./rows.ts";
+import type { EventWriter } from "./event-writer.ts";
+import { createLogWriter, type LogWriterOptions, type Taken } from "./log-writer.ts";
+import { storedAnswerOf } from "./results.ts";
+import { logRowOf } from "./rows.ts";
 import { sendDeliveries } from "./send-deliveries.ts";
-import { createTally, type Tally } from "./tally.ts";
+import type { Tally } from "./tally.ts";
 import { usageJson } from "./usage-json.ts";
 
-export interface JournalOptions {
-  readonly deps: Pick<Deps, "db" | "newId" | "now" | "log" | "queue" | "waitUntil">;
-  readonly session: LoadedSession;
+export interface JournalOptions extends LogWriterOptions {
+  readonly deps: LogWriterOptions["deps"] & Pick<Deps, "queue" | "waitUntil">;
   readonly state: PrivateState;
-  readonly prices: PriceList | null;
-  readonly putMedia: PutMedia;
-  readonly sink: EventSink;
-  /** What the view leaves in the session's head with every write: its floor, what was learned, the guards. */
-  readonly head: () => Pick<StepRecord, "thinkingFloor" | "calibration" | "guardState" | "reading" | "forceTaken">;
-  /** Told of a compaction that was asked for since the last step, with its focus, empty for none (G9). */
-  readonly onForced: (focus: string) => void;
-  /** Told when the session could not be kept: LeaseLost, or a database that does not answer. */
-  readonly onProgressFailure: (error: unknown) => void;
-  /** Told, perhaps more than once, that a hard cancel was asked for. */
-  readonly onCancelled: () => void;
   /** How long a caller has to send results of its tools, in seconds. */
   readonly callerWaitSeconds: number;
   /** Time since the run began that was not spent waiting for the provider, in ms. */
@@ -66,7 +50,7 @@ export interface RunJournal extends Journal {
   readonly addApart: Tally["addApart"];
   readonly putBack: Tally["putBack"];
   /** Everything that waits to be stored, for a write of its own. */
-  take(): { readonly record: StepRecord; readonly publish: () => void };
+  take(): Taken;
   totals(): RunTotals;
 }
 
@@ -78,121 +62,16 @@ type Ending = Pick<TurnEnd, "stopReason" | "answer" | "outputText"> & {
   readonly cancelled: boolean;
 };
 
-/** A batch whose results are not stored yet. */
-interface OpenBatch {
-  readonly seq: Seq;
-  readonly calls: readonly ToolCall[];
-  readonly answered: Map<string, AnsweredCall>;
-}
-
 export const createJournal = (options: JournalOptions): RunJournal => {
   const { deps, session } = options;
-  const { db, newId, now } = deps;
+  const { db, now } = deps;
   const run: RunIdentity = session;
   const runId = session.lease.holder;
-  const events = createEventWriter({
-    sessionId: session.sessionId,
-    runId,
-    nextEvent: session.nextEvent,
-    now,
-    sink: options.sink,
-  });
-  const tally = createTally(newId, options.prices, session.run.totals);
-  const draft = createDraft({
-    newId,
-    now,
-    tell: events.tell,
-    store: async (text) => heed(await storeProgress(db, run, text)),
-    onFailure: options.onProgressFailure,
-  });
-  /** The first seq after all rows of the log, one kept free for results included. */
-  let nextSeq = session.nextSeq;
+  const log = createLogWriter(options);
+  const { events, tally, draft, take } = log;
   let ended: RunRecord | null = null;
   let nextRun: RunId | null = null;
-  let open: OpenBatch | null = null;
   const startedMs = now();
-
-  const heed = (cancelled: boolean): void => {
-    if (cancelled) options.onCancelled();
-  };
-
-  /** Everything that waits to be stored. */
-  const take = (): { readonly record: StepRecord; readonly publish: () => void } => {
-    const { publish, ...taken } = events.take();
-    return { publish, record: { ...taken, usage: tally.take(), ...options.head() } };
-  };
-
-  /** Gives an answer its place in the log, and notes the event that says so. */
-  const placeAnswer = (response: ModelResponse): PlacedRow => {
-    const place = seq(nextSeq);
-    const row = newRow({
-      id: draft.end() ?? newId("msg"),
-      origin: "assistant",
-      content: response.content,
-      calls: response.calls.map((call) => call.id),
-      runId,
-    });
-    const { stopReason, usage } = response;
-    const data = { message_id: row.id, seq: place, role: row.role, stop_reason: stopReason, usage: usageJson(usage) };
-    events.note("message.completed", data, { seq: place, content: row.content });
-    return { row, seq: place };
-  };
-
-  const noteMoved = (rows: readonly LogRow[]): void => {
-    for (const row of rows) events.note("message.completed", { message_id: row.id, seq: row.seq, role: row.role }, row);
-  };
-
-  const assistant: Journal["assistant"] = async (response) => {
-    await draft.settle();
-    tally.add(response);
-    const message = placeAnswer(response);
-    for (const call of response.calls) events.note("tool.started", { tool_use_id: call.id, name: call.name });
-    const { record, publish } = take();
-    const cancelled = await storeAssistant(db, run, message, tally.totals(), record);
-    nextSeq = message.seq + (response.calls.length > 0 ? 2 : 1);
-    if (response.calls.length > 0) open = { seq: message.seq, calls: response.calls, answered: new Map() };
-    publish();
-    heed(cancelled);
-    return logRowOf(message);
-  };
-
-  /** Where the bucket does not take a large payload, the row keeps it: what a tool did must not be lost for that. */
-  const withMediaApart = async (whole: string) => {
-    try {
-      return await externaliseMedia(whole, options.putMedia);
-    } catch (error) {
-      deps.log.warn("media stay in their row", {
-        run_id: runId,
-        error: error instanceof Error ? error.name : typeof error,
-      });
-      return { content: whole, media: [] };
-    }
-  };
-
-  const results = async (answers: readonly AnsweredCall[]): Promise<readonly LogRow[]> => {
-    if (open === null) throw new Error("there is no open batch");
-    // The seq after the calls is kept free for them.
-    const place = seq(open.seq + 1);
-    const blocks = answers.map(({ call, result }) => resultBlocks(call.id, result));
-    const whole = resultsContent(blocks);
-    const { content, media } = await withMediaApart(whole);
-    const row = newRow({ id: newId("msg"), origin: "tool", content, media, sentContent: whole, runId });
-    answers.forEach(({ call, result, durationMs }, index) => {
-      const is_error = result.isError === true;
-      const data = { tool_use_id: call.id, name: call.name, is_error, duration_ms: durationMs, seq: place, index };
-      events.note("tool.completed", data, { seq: place, content: blocks[index] ?? "null" });
-    });
-    await draft.settle();
-    const { record, publish } = take();
-    const after = await storeResults(db, run, { row, seq: place }, seq(nextSeq), record);
-    publish();
-    nextSeq = after.nextSeq;
-    open = null;
-    noteMoved(after.moved);
-    heed(after.cancelled);
-    if (after.forceCompaction !== null) options.onForced(after.forceCompaction);
-    return [logRowOf({ row, seq: place }), ...after.moved];
-  };
 
   /** What the run cost its Workers so far, this one's included. @param more round trips that are being made */
   const soFar = (more: number) => ({
@@ -241,8 +120,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     cancelled,
   }: Ending): Promise<FinishOutcome & { readonly rows: readonly LogRow[] }> => {
     await draft.settle();
-    const message = answer === null ? null : placeAnswer(answer);
-    if (message !== null) nextSeq = message.seq + 1;
+    const message = answer === null ? null : log.placeLast(answer);
     const own = take();
     const { steps, usage, costUsd } = tally.totals();
     const status = cancelled ? "cancelled" : error === null ? "completed" : "failed";
@@ -267,7 +145,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     const outcome = await storeFinish(db, run, {
       ...facts,
       message,
-      base: seq(nextSeq),
+      base: log.nextSeq(),
       totals: tally.totals(),
       lastInputTokens: tally.lastInputTokens(),
       todos: options.state.todos,
@@ -277,8 +155,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     own.publish();
     const rows = message === null ? [] : [logRowOf(message)];
     if (outcome.kind === "more_input") {
-      nextSeq = outcome.nextSeq;
-      noteMoved(outcome.moved);
+      log.moved(outcome.moved, outcome.nextSeq);
       return { ...outcome, rows: [...rows, ...outcome.moved] };
     }
     ended = {
@@ -306,10 +183,10 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     delta: draft.delta,
     heartbeat: draft.heartbeat,
     abandon: draft.abandon,
-    assistant,
-    results,
+    assistant: log.assistant,
+    results: log.results,
     answered: (answer) => {
-      open?.answered.set(answer.call.id, answer);
+      log.openBatch()?.answered.set(answer.call.id, answer);
       draft.heartbeat();
     },
     wait: async (answers, missing) => {
@@ -331,9 +208,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       ended = paused("requires_action");
       publish();
     },
-    reopen: (openBatchSeq, calls) => {
-      open = { seq: openBatchSeq, calls, answered: new Map() };
-    },
+    reopen: log.reopen,
     finish: async (end) => {
       if (end.counted !== null) tally.add(end.counted);
       const { kind, rows } = await finish({ ...end, error: null, cancelled: false });
@@ -345,10 +220,11 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     cancel: async () => {
       const text = draft.text();
       draft.abandon();
+      const open = log.openBatch();
       if (open !== null) {
         const { calls, answered } = open;
         const stopped = { content: CANCELLED, isError: true };
-        await results(calls.map((call) => answered.get(call.id) ?? { call, result: stopped, durationMs: 0 }));
+        await log.results(calls.map((call) => answered.get(call.id) ?? { call, result: stopped, durationMs: 0 }));
       }
       await finish({ stopReason: "end_turn", answer: null, outputText: text, error: null, cancelled: true });
     },
@@ -361,7 +237,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       ended = paused("running");
       publish();
     },
-    check: async () => heed(await checkCancel(db, run)),
+    check: async () => log.heed(await checkCancel(db, run)),
     next: () => nextRun,
     ended: () => ended,
     tell: events.tell,

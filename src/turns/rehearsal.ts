@@ -21,7 +21,7 @@ import type { SummariserPort } from "../context/ports.ts";
 import { historyPath } from "../files/history.ts";
 import type { ModelRequest, Usage } from "../protocol/messages.ts";
 import type { ModelCall } from "../protocol/middleware.ts";
-import { type LoadedSession, newRunFacts } from "../store/begin.ts";
+import { type LoadedSession, newRunFacts } from "../store/loaded-session.ts";
 import type { ReadSession } from "../store/reading.ts";
 import { noopSpan, noopTracer } from "../telemetry/tracer.ts";
 import type { Deps } from "./deps.ts";

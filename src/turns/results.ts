@@ -1,7 +1,7 @@
 /** Tool results as content blocks. */
 
 import type { ResultBlock, ToolResult } from "../protocol/tool.ts";
-import type { StoredAnswer } from "../store/begin.ts";
+import type { StoredAnswer } from "../store/loaded-session.ts";
 
 /** An empty result block is refused by the API; the model is told what an empty answer means. */
 const NOTHING = "(no output)";

@@ -3,7 +3,7 @@ import type { Resumption } from "../agent/loop.ts";
 import { arrayElements, objectMembers } from "../protocol/json-text.ts";
 import type { LogRow, ToolCall } from "../protocol/messages.ts";
 import { toolError } from "../protocol/tool.ts";
-import type { LoadedSession } from "../store/begin.ts";
+import type { LoadedSession } from "../store/loaded-session.ts";
 import type { PreparedRun } from "./prepare-run.ts";
 import { resultOf } from "./results.ts";
 

@@ -1,8 +1,10 @@
 /** Running the last turn again (R2, R3): what it left is undone and its input begins a new turn, in one transaction. */
 import type { KeyId, TenantId } from "../protocol/ids.ts";
-import type { BeginOutcome, RunOptions, SessionRef } from "../store/begin.ts";
+import type { BeginOutcome } from "../store/begin-request.ts";
+import type { RunOptions } from "../store/loaded-session.ts";
 import { beginReplacing } from "../store/replace.ts";
 import { findRunByKey } from "../store/runs.ts";
+import type { SessionRef } from "../store/session-ref.ts";
 import { lookAtUndo } from "../store/undoing.ts";
 import type { Deps } from "./deps.ts";
 import { loadLimits } from "./load-limits.ts";

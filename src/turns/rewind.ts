@@ -1,8 +1,8 @@
 /** Rewinding a session (R2, R3): looked at, then undone on the condition that it is still as it was looked at. */
 import type { CompactionId, TenantId } from "../protocol/ids.ts";
-import type { SessionRef } from "../store/begin.ts";
 import { type Claim, claimState, selectClaim } from "../store/idempotency.ts";
 import { storeRewind, type Undoing } from "../store/rewind.ts";
+import type { SessionRef } from "../store/session-ref.ts";
 import { lookAtUndo, type UndoLook, type Undone, type UndoTarget } from "../store/undoing.ts";
 import type { Deps } from "./deps.ts";
 import { sendForNext } from "./next-run.ts";

@@ -2,9 +2,9 @@
 import { type Resumption, runLoop } from "../agent/loop.ts";
 import { CommitWasLate } from "../context/compact.ts";
 import { ModelError } from "../models/errors.ts";
-import type { LoadedSession } from "../store/begin.ts";
 import { LeaseLost } from "../store/errors.ts";
 import { RENEWAL_SECONDS } from "../store/lease.ts";
+import type { LoadedSession } from "../store/loaded-session.ts";
 import type { RunRecord } from "../store/runs.ts";
 import { hango, turnAttributes } from "../telemetry/genai.ts";
 import type { Span } from "../telemetry/tracer.ts";

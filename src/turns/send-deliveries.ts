@@ -1,9 +1,7 @@
 /** Starts the sending of what the outbox holds. What gets lost on the way is found in the store by the cron door. */
 import type { TenantId, WebhookDeliveryId } from "../protocol/ids.ts";
 import type { Deps } from "./deps.ts";
-
-/** Messages that a queue takes in one batch. */
-const MESSAGES_A_BATCH = 100;
+import { batchesOf, sendAll } from "./send-batch.ts";
 
 /**
  * Sends a queue message for each delivery. Never throws and is not waited for: the rows are stored, and found again.
@@ -14,12 +12,11 @@ export const sendDeliveries = (
   tenantId: TenantId,
   ids: readonly WebhookDeliveryId[],
 ): void => {
-  for (let at = 0; at < ids.length; at += MESSAGES_A_BATCH) {
-    const messages = ids
-      .slice(at, at + MESSAGES_A_BATCH)
-      .map((deliveryId) => ({ body: { v: 1, type: "webhook_delivery", tenantId, deliveryId } as const }));
+  // Each on its own: one batch that is not taken keeps none of the others back.
+  for (const batch of batchesOf(ids)) {
+    const messages = batch.map((deliveryId) => ({ v: 1, type: "webhook_delivery", tenantId, deliveryId }) as const);
     waitUntil(
-      queue.sendBatch(messages).catch(() => {
+      sendAll(queue, messages).catch(() => {
         log.warn("the queue did not take deliveries", { deliveries: messages.length });
       }),
     );

@@ -1,7 +1,7 @@
 /** Between the view as it is stored and the state that is rendered. */
 import { EMPTY_VIEW, type Generation, type ViewState } from "../context/view-state.ts";
 import { seq } from "../protocol/ids.ts";
-import type { LoadedSession } from "../store/begin.ts";
+import type { LoadedSession } from "../store/loaded-session.ts";
 import type { StoredGeneration, StoredView } from "../store/view.ts";
 
 /** A generation as it was committed. */

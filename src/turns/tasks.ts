@@ -7,10 +7,11 @@ import { strandedRuns } from "../store/take.ts";
 import type { Deps } from "./deps.ts";
 import type { MaintenanceTask, TaskEnd } from "./maintenance.ts";
 import { refreshProfiles } from "./refresh-profiles.ts";
+import { sendAll } from "./send-batch.ts";
 
 const HOUR_SECONDS = 3_600;
 
-/** Sessions that one tick erases or sends on; the next tick takes the rest. A queue takes 100 messages a batch. */
+/** Sessions that one tick erases or sends on; the next tick takes the rest. */
 const SESSIONS_PER_TICK = 100;
 
 /** Runs that one tick sends for; the next tick takes the rest. */
@@ -30,7 +31,10 @@ const ROUNDS = 10;
 const sendForStranded = async (deps: Deps): Promise<TaskEnd> => {
   const runs = await strandedRuns(deps.db, RUNS_PER_TICK);
   if (runs.length === 0) return "done";
-  await deps.queue.sendBatch(runs.map((run) => ({ body: { v: 1, type: "run_turn", ...run } })));
+  await sendAll(
+    deps.queue,
+    runs.map((run) => ({ v: 1, type: "run_turn", ...run })),
+  );
   deps.log.info("sent for stranded runs", { runs: runs.length });
   return "done";
 };
@@ -38,7 +42,10 @@ const sendForStranded = async (deps: Deps): Promise<TaskEnd> => {
 const sendErasures = async (deps: Deps): Promise<TaskEnd> => {
   const erasures = await takeDueErasures(deps.db, SESSIONS_PER_TICK);
   if (erasures.length === 0) return "done";
-  await deps.queue.sendBatch(erasures.map((erasure) => ({ body: { v: 1, type: "erase_objects", ...erasure } })));
+  await sendAll(
+    deps.queue,
+    erasures.map((erasure) => ({ v: 1, type: "erase_objects", ...erasure })),
+  );
   deps.log.info("sent erasures to the queue", { erasures: erasures.length });
   return "done";
 };
@@ -46,7 +53,10 @@ const sendErasures = async (deps: Deps): Promise<TaskEnd> => {
 const sendCopies = async (deps: Deps): Promise<TaskEnd> => {
   const copies = await unfinishedCopies(deps.db, SESSIONS_PER_TICK);
   if (copies.length === 0) return "done";
-  await deps.queue.sendBatch(copies.map((copy) => ({ body: { v: 1, type: "copy_files", ...copy } })));
+  await sendAll(
+    deps.queue,
+    copies.map((copy) => ({ v: 1, type: "copy_files", ...copy })),
+  );
   deps.log.info("sent unfinished copies to the queue again", { copies: copies.length });
   return "done";
 };

@@ -5,6 +5,7 @@ import { storeTick } from "../store/ticks.ts";
 import { dueTriggers, type OpenTrigger } from "../store/triggers.ts";
 import type { Deps } from "../turns/deps.ts";
 import type { MaintenanceTask } from "../turns/maintenance.ts";
+import { sendAll } from "../turns/send-batch.ts";
 import { configOf, eventView, sessionKeyOf } from "./event.ts";
 import { sendReplies } from "./reply.ts";
 import { nextTick } from "./schedule.ts";
@@ -52,7 +53,10 @@ export const runDueTriggers = async (deps: Deps): Promise<void> => {
   }
   const overdue = await overdueDeliveries(deps.db, OVERDUE_SECONDS, PER_TICK);
   if (overdue.length > 0) {
-    await deps.queue.sendBatch(overdue.map((ref) => ({ body: { v: 1, type: "trigger_delivery", ...ref } })));
+    await sendAll(
+      deps.queue,
+      overdue.map((ref) => ({ v: 1, type: "trigger_delivery", ...ref })),
+    );
     deps.log.info("sent overdue deliveries to the queue again", { deliveries: overdue.length });
   }
   await sendReplies(deps, await dueReplies(deps.db, PER_TICK));

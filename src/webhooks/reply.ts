@@ -4,6 +4,7 @@ import type { DeliveryRef } from "../store/deliveries.ts";
 import { type ReplyTask, repliesOfRun, settleReply, takeReply } from "../store/replies.ts";
 import type { Deps } from "../turns/deps.ts";
 import type { TriggerReply } from "../turns/queue.ts";
+import { sendAll } from "../turns/send-batch.ts";
 import { callOf, makeCall } from "./call.ts";
 import { configOf, eventView } from "./event.ts";
 
@@ -85,10 +86,11 @@ export const triggerReply = async (deps: Deps, { tenantId, deliveryId }: Trigger
 export const giveUpReply = (deps: Deps, { tenantId, deliveryId }: TriggerReply): Promise<void> =>
   settleReply(deps.db, { tenantId, deliveryId }, "failed");
 
-export const sendReplies = async (deps: Pick<Deps, "queue">, refs: readonly DeliveryRef[]): Promise<void> => {
-  if (refs.length === 0) return;
-  await deps.queue.sendBatch(refs.map((ref) => ({ body: { v: 1, type: "trigger_reply", ...ref } })));
-};
+export const sendReplies = ({ queue }: Pick<Deps, "queue">, refs: readonly DeliveryRef[]): Promise<void> =>
+  sendAll(
+    queue,
+    refs.map((ref) => ({ v: 1, type: "trigger_reply", ...ref })),
+  );
 
 /**
  * To be called when a run that a trigger made, or that input of a trigger joined, has ended: sends its replies on their way. The sweeper

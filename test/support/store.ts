@@ -1,9 +1,11 @@
 /** A tenant with a session, made by SQL, and turns begun on it: what the store's tests start from. */
 import { newId, type RunId, type SessionId, seq } from "../../src/protocol/ids.ts";
 import type { NewRow } from "../../src/protocol/messages.ts";
-import { type BeginOutcome, type BeginTurn, beginTurn, type LoadedSession } from "../../src/store/begin.ts";
+import { beginTurn } from "../../src/store/begin.ts";
+import type { BeginOutcome, BeginTurn } from "../../src/store/begin-request.ts";
 import { connect, type Db } from "../../src/store/db.ts";
 import type { FinishTurn } from "../../src/store/finish.ts";
+import type { LoadedSession } from "../../src/store/loaded-session.ts";
 import type { NewRevision, StoredReceipt } from "../../src/store/revisions.ts";
 import type { RunTotals, StepRecord } from "../../src/store/statements.ts";
 import { type TakeOutcome, type TakeRun, takeRun } from "../../src/store/take.ts";

@@ -5,11 +5,13 @@ import type { FileSystem } from "../filesystem.ts";
 import { isReadOnly, parsePath } from "../path.ts";
 import { notFound, readOnly, refusedPath } from "./options.ts";
 
+const inputSchema = z.object({ file_path: z.string().describe("Absolute path of the file.") });
+
 export const deleteFileTool = (fs: FileSystem): Tool =>
   defineTool({
     name: "delete_file",
     description: "Deletes one file, for good. A directory is gone once its last file is.",
-    input: z.object({ file_path: z.string().describe("Absolute path of the file.") }),
+    input: inputSchema,
     idempotent: true,
     // In order with the other writes of its batch.
     parallel: false,

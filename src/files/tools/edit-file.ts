@@ -114,17 +114,19 @@ const decodeExactly = (bytes: Uint8Array): string | undefined => {
   }
 };
 
+const inputSchema = z.object({
+  file_path: z.string().describe("Absolute path of the file."),
+  old_string: z.string().describe("The text to replace, exactly as it stands in the file."),
+  new_string: z.string().describe("The text to put in its place; may be empty."),
+  replace_all: z.boolean().optional().describe("Replace every occurrence. Default: false."),
+});
+
 export const editFileTool = (fs: FileSystem): Tool =>
   defineTool({
     name: "edit_file",
     description:
       "Replaces exact text in a file. old_string must be in the file exactly once, white space included, unless replace_all is true. Read the file first; leave out the line numbers that read_file shows.",
-    input: z.object({
-      file_path: z.string().describe("Absolute path of the file."),
-      old_string: z.string().describe("The text to replace, exactly as it stands in the file."),
-      new_string: z.string().describe("The text to put in its place; may be empty."),
-      replace_all: z.boolean().optional().describe("Replace every occurrence. Default: false."),
-    }),
+    input: inputSchema,
     idempotent: false,
     // In order with the other writes of its batch; other runs and the API are what the compare-and-swap is for.
     parallel: false,

@@ -12,14 +12,16 @@ const MAX_MATCHES = 500;
 const MAX_LISTED = 20_000;
 const PAGE = 1_000;
 
+const inputSchema = z.object({
+  pattern: z.string().min(1).describe('Such as "*.md" or "src/**/*.{ts,tsx}".'),
+  path: z.string().optional().describe('The directory to search, absolute. Default: the root "/".'),
+});
+
 export const globTool = (fs: FileSystem): Tool =>
   defineTool({
     name: "glob",
     description: `Finds files by path. "*" and "?" stay within a name, "**" crosses directories, [abc], [!abc] and {a,b} work. A pattern without "/" ("*.md") is about file names at any depth; one with "/" ("src/**/*.ts") about paths below "path". Answers at most ${MAX_MATCHES} paths, sorted.`,
-    input: z.object({
-      pattern: z.string().min(1).describe('Such as "*.md" or "src/**/*.{ts,tsx}".'),
-      path: z.string().optional().describe('The directory to search, absolute. Default: the root "/".'),
-    }),
+    input: inputSchema,
     idempotent: true,
     run: async ({ pattern, path: given = "/" }) => {
       const parsed = parseDirectory(given);

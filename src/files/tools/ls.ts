@@ -36,11 +36,15 @@ const entriesOf = async (
   return { lines, more: false };
 };
 
+const inputSchema = z.object({
+  path: z.string().optional().describe('The directory, absolute. Default: the root "/".'),
+});
+
 export const lsTool = (fs: FileSystem): Tool =>
   defineTool({
     name: "ls",
     description: `Lists the files (with sizes) and directories (ending in "/") directly in a directory, at most ${MAX_ENTRIES}. Use glob to find files at any depth.`,
-    input: z.object({ path: z.string().optional().describe('The directory, absolute. Default: the root "/".') }),
+    input: inputSchema,
     idempotent: true,
     run: async ({ path: given = "/" }) => {
       const parsed = parseDirectory(given);

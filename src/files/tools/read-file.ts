@@ -55,23 +55,25 @@ const footer = (stat: FileStat, first: number, page: Page): string => {
   return `[${shown}; ${size}. To read on: read_file ${JSON.stringify({ file_path: stat.path, ...page.next })}]`;
 };
 
+const inputSchema = z.object({
+  file_path: z.string().describe("Absolute path of the file."),
+  offset: z.int().min(1).optional().describe("First line to read; 1 is the first of the file. Default: 1."),
+  limit: z.int().min(1).optional().describe(`Most lines to read. Default: ${DEFAULT_LINES}.`),
+  column: z
+    .int()
+    .min(1)
+    .optional()
+    .describe(
+      "Byte within the first line to begin at, as an earlier answer gave it; only for lines longer than a page.",
+    ),
+});
+
 export const readFileTool = (fs: FileSystem, options: FileToolOptions): Tool => {
   const maxTokens = options.maxReadTokens ?? DEFAULT_MAX_TOKENS;
   return defineTool({
     name: "read_file",
     description: `Reads a text file with line numbers: up to ${formatCount(DEFAULT_LINES)} lines from "offset" on and about ${formatCount(maxTokens)} tokens; the end of the answer says how to read on. Lines over 2,000 characters are shown in parts, numbered 7, 7.1, 7.2. Images and PDFs up to 5 MB are shown as such.`,
-    input: z.object({
-      file_path: z.string().describe("Absolute path of the file."),
-      offset: z.int().min(1).optional().describe("First line to read; 1 is the first of the file. Default: 1."),
-      limit: z.int().min(1).optional().describe(`Most lines to read. Default: ${DEFAULT_LINES}.`),
-      column: z
-        .int()
-        .min(1)
-        .optional()
-        .describe(
-          "Byte within the first line to begin at, as an earlier answer gave it; only for lines longer than a page.",
-        ),
-    }),
+    input: inputSchema,
     idempotent: true,
     // Pages by itself: its answers never go to a file.
     offload: false,

@@ -7,15 +7,17 @@ import { isReadOnly, parsePath } from "../path.ts";
 import { formatCount, formatSize, plural } from "../text-cut.ts";
 import { MAX_FILE_BYTES, readOnly, refusedPath } from "./options.ts";
 
+const inputSchema = z.object({
+  file_path: z.string().describe('Absolute path, such as "/notes/plan.md".'),
+  content: z.string().describe("The whole text of the file."),
+});
+
 export const writeFileTool = (fs: FileSystem): Tool =>
   defineTool({
     name: "write_file",
     description:
       "Creates a file, or replaces all of it. To change a part of a file use edit_file. Directories need not be created.",
-    input: z.object({
-      file_path: z.string().describe('Absolute path, such as "/notes/plan.md".'),
-      content: z.string().describe("The whole text of the file."),
-    }),
+    input: inputSchema,
     idempotent: true,
     // In order with the other writes of its batch: a later one may build on it.
     parallel: false,

@@ -3,6 +3,7 @@ import { claimDelivery, overdueDeliveries, recordAttempt } from "../../store/web
 import type { Deps } from "../../turns/deps.ts";
 import type { MaintenanceTask, TaskEnd } from "../../turns/maintenance.ts";
 import type { QueueHandlers, WebhookDelivery } from "../../turns/queue.ts";
+import { sendAll } from "../../turns/send-batch.ts";
 import { type AttemptOutcome, attemptDelivery } from "./attempt.ts";
 import { callbackSecret } from "./callback-secret.ts";
 import { retryDelaySeconds } from "./retry-delay.ts";
@@ -76,17 +77,15 @@ export const outboundMessages = { webhook_delivery: deliverWebhook } satisfies P
 
 /** Deliveries that one tick sends on; the next tick takes the rest. */
 const DELIVERIES_PER_TICK = 1_000;
-/** Messages that a queue takes in one batch. */
-const MESSAGES_A_BATCH = 100;
 
 /** Sends deliveries that got lost on their way through the queue to it again. @throws StoreUnavailable, or what the queue fails with */
 export const resendDueWebhooks = async (deps: Deps): Promise<TaskEnd> => {
   const due = await overdueDeliveries(deps.db, DELIVERIES_PER_TICK);
   if (due.length === 0) return "done";
-  for (let at = 0; at < due.length; at += MESSAGES_A_BATCH) {
-    const batch = due.slice(at, at + MESSAGES_A_BATCH);
-    await deps.queue.sendBatch(batch.map((delivery) => ({ body: { v: 1, type: "webhook_delivery", ...delivery } })));
-  }
+  await sendAll(
+    deps.queue,
+    due.map((delivery) => ({ v: 1, type: "webhook_delivery", ...delivery })),
+  );
   deps.log.info("sent overdue webhooks to the queue again", { deliveries: due.length });
   return "done";
 };

@@ -213,6 +213,13 @@ export const fileSystemContract = (name: string, make: () => Promise<FileSystem>
       ]);
     });
 
+    it("reads the object alone where sections are not wanted", async () => {
+      await fs.append(at("/a"), "section", { first: 1, last: 1 });
+      expect(await fs.read(at("/a"), { objectOnly: true })).toBeUndefined();
+      await fs.write(at("/a"), "object");
+      expect(text(await fs.read(at("/a"), { objectOnly: true }))).toBe("object");
+    });
+
     it("lists in the order of code points, in pages that miss nothing and repeat nothing", async () => {
       const names = ["/a", "/a b", "/a/b", "/a/b/c", "/a0", "/B", "/z\uffee", "/z\u{1f600}", "/é"];
       for (const [index, path] of names.entries()) {

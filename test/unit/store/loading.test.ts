@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { newId, seq } from "../../../src/protocol/ids.ts";
-import type { LoadedSession } from "../../../src/store/begin.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
+import type { LoadedSession } from "../../../src/store/loaded-session.ts";
 import type { LoadLimits } from "../../../src/store/loading.ts";
 import { formatRanges, parseRanges } from "../../../src/store/ranges.ts";
 import { commitRevision } from "../../../src/store/revisions.ts";

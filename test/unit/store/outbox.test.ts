@@ -3,9 +3,9 @@
 import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { newId, type TenantId } from "../../../src/protocol/ids.ts";
-import type { LoadedSession } from "../../../src/store/begin.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
+import type { LoadedSession } from "../../../src/store/loaded-session.ts";
 import { tellOfRun, tellOfRuns, toldIds } from "../../../src/store/outbox.ts";
 import { createEndpoint } from "../../../src/store/webhook-endpoints.ts";
 import { type TestDatabase, testDatabase } from "../../support/database.ts";

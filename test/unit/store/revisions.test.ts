@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { newId, seq } from "../../../src/protocol/ids.ts";
-import { beginTurn, type LoadedSession, takeMaintenanceLease } from "../../../src/store/begin.ts";
+import { beginTurn } from "../../../src/store/begin.ts";
 import { requestCompaction, voidCompaction } from "../../../src/store/compactions.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { eraseSession } from "../../../src/store/erasures.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
+import type { LoadedSession } from "../../../src/store/loaded-session.ts";
 import { finishMaintenance } from "../../../src/store/maintenance.ts";
+import { takeMaintenanceLease } from "../../../src/store/maintenance-lease.ts";
 import { pageOf } from "../../../src/store/pages.ts";
 import { findCompaction, listCompactions } from "../../../src/store/receipts.ts";
 import { commitRevision, recordSummaryFailure } from "../../../src/store/revisions.ts";

@@ -1,7 +1,8 @@
 /** Who may take a run up, and what a cancel and a commit do to each other, on a real PostgreSQL with many connections. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { newId, type RunId, seq } from "../../../src/protocol/ids.ts";
-import { type BeginTurn, beginTurn, storeQueuedTurn } from "../../../src/store/begin.ts";
+import { beginTurn, storeQueuedTurn } from "../../../src/store/begin.ts";
+import type { BeginTurn } from "../../../src/store/begin-request.ts";
 import { cancelRun } from "../../../src/store/cancel.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";

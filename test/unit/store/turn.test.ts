@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { newId, seq } from "../../../src/protocol/ids.ts";
-import { beginTurn, takeMaintenanceLease } from "../../../src/store/begin.ts";
+import { beginTurn } from "../../../src/store/begin.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
+import { takeMaintenanceLease } from "../../../src/store/maintenance-lease.ts";
 import { storeAssistant, storeProgress, storeResults } from "../../../src/store/steps.ts";
 import { takeRun } from "../../../src/store/take.ts";
 import { type TestDatabase, testDatabase } from "../../support/database.ts";

@@ -2,8 +2,8 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { EMPTY_SECTIONS } from "../../../src/context/sections.ts";
 import { newId, type RunId, type SessionId, seq, type TenantId } from "../../../src/protocol/ids.ts";
-import { takeMaintenanceLease } from "../../../src/store/begin.ts";
 import { finishMaintenance } from "../../../src/store/maintenance.ts";
+import { takeMaintenanceLease } from "../../../src/store/maintenance-lease.ts";
 import { commitRevision } from "../../../src/store/revisions.ts";
 import { change, compaction, EMPTY, generation, NO_TOTALS, recordOf } from "../../support/store.ts";
 import { failure, type Harness, harness, type TestTenant } from "./harness.ts";

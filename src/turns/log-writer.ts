@@ -1,0 +1,198 @@
+/**
+ * A run's writes to its session's log. It chooses ids and seqs (the lease makes it the only writer), stores first, and tells clients after.
+ */
+import type { AnsweredCall, Journal } from "../agent/ports.ts";
+import type { PriceList } from "../models/profiles.ts";
+import type { EventSink } from "../protocol/events.ts";
+import { type Seq, seq } from "../protocol/ids.ts";
+import { externaliseMedia, type PutMedia } from "../protocol/media-text.ts";
+import type { LogRow, ModelResponse, ToolCall } from "../protocol/messages.ts";
+import type { LoadedSession } from "../store/loaded-session.ts";
+import type { PlacedRow, RunIdentity, StepRecord } from "../store/statements.ts";
+import { storeAssistant, storeProgress, storeResults } from "../store/steps.ts";
+import type { Deps } from "./deps.ts";
+import { createDraft, type Draft } from "./draft.ts";
+import { createEventWriter, type EventWriter } from "./event-writer.ts";
+import { resultBlocks, resultsContent } from "./results.ts";
+import { logRowOf, newRow } from "./rows.ts";
+import { createTally, type Tally } from "./tally.ts";
+import { usageJson } from "./usage-json.ts";
+
+export interface LogWriterOptions {
+  readonly deps: Pick<Deps, "db" | "newId" | "now" | "log">;
+  readonly session: LoadedSession;
+  readonly prices: PriceList | null;
+  readonly putMedia: PutMedia;
+  readonly sink: EventSink;
+  /** What the view leaves in the session's head with every write: its floor, what was learned, the guards. */
+  readonly head: () => Pick<StepRecord, "thinkingFloor" | "calibration" | "guardState" | "reading" | "forceTaken">;
+  /** Told of a compaction that was asked for since the last step, with its focus, empty for none (G9). */
+  readonly onForced: (focus: string) => void;
+  /** Told when the session could not be kept: LeaseLost, or a database that does not answer. */
+  readonly onProgressFailure: (error: unknown) => void;
+  /** Told, perhaps more than once, that a hard cancel was asked for. */
+  readonly onCancelled: () => void;
+}
+
+/** Everything that waits to be stored, and what tells clients of it once it is. */
+export interface Taken {
+  readonly record: StepRecord;
+  readonly publish: () => void;
+}
+
+/** A batch whose results are not stored yet. */
+export interface OpenBatch {
+  readonly seq: Seq;
+  readonly calls: readonly ToolCall[];
+  readonly answered: Map<string, AnsweredCall>;
+}
+
+export interface LogWriter extends Pick<Journal, "assistant" | "results"> {
+  readonly events: EventWriter;
+  readonly tally: Tally;
+  readonly draft: Draft;
+  take(): Taken;
+  /** Passes on that a hard cancel was asked for, where a write said so. */
+  heed(cancelled: boolean): void;
+  /** Gives a turn's last answer its place in the log; it is stored with the turn's end. */
+  placeLast(response: ModelResponse): PlacedRow;
+  /** The first seq after all rows of the log, one kept free for results included. */
+  nextSeq(): Seq;
+  /** Goes on after rows that the store moved into the log. */
+  moved(rows: readonly LogRow[], nextSeq: number): void;
+  /** Calls that have no stored results; null for none. */
+  openBatch(): OpenBatch | null;
+  /** @param openBatchSeq where the calls stand */
+  reopen(openBatchSeq: Seq, calls: readonly ToolCall[]): void;
+}
+
+export const createLogWriter = (options: LogWriterOptions): LogWriter => {
+  const { deps, session } = options;
+  const { db, newId, now } = deps;
+  const run: RunIdentity = session;
+  const runId = session.lease.holder;
+  const events = createEventWriter({
+    sessionId: session.sessionId,
+    runId,
+    nextEvent: session.nextEvent,
+    now,
+    sink: options.sink,
+  });
+  const tally = createTally(newId, options.prices, session.run.totals);
+  const draft = createDraft({
+    newId,
+    now,
+    tell: events.tell,
+    store: async (text) => heed(await storeProgress(db, run, text)),
+    onFailure: options.onProgressFailure,
+  });
+  /** The first seq after all rows of the log, one kept free for results included. */
+  let nextSeq = session.nextSeq;
+  let open: OpenBatch | null = null;
+
+  const heed = (cancelled: boolean): void => {
+    if (cancelled) options.onCancelled();
+  };
+
+  /** Everything that waits to be stored. */
+  const take = (): Taken => {
+    const { publish, ...taken } = events.take();
+    return { publish, record: { ...taken, usage: tally.take(), ...options.head() } };
+  };
+
+  /** Gives an answer its place in the log, and notes the event that says so. */
+  const placeAnswer = (response: ModelResponse): PlacedRow => {
+    const place = seq(nextSeq);
+    const row = newRow({
+      id: draft.end() ?? newId("msg"),
+      origin: "assistant",
+      content: response.content,
+      calls: response.calls.map((call) => call.id),
+      runId,
+    });
+    const { stopReason, usage } = response;
+    const data = { message_id: row.id, seq: place, role: row.role, stop_reason: stopReason, usage: usageJson(usage) };
+    events.note("message.completed", data, { seq: place, content: row.content });
+    return { row, seq: place };
+  };
+
+  const noteMoved = (rows: readonly LogRow[]): void => {
+    for (const row of rows) events.note("message.completed", { message_id: row.id, seq: row.seq, role: row.role }, row);
+  };
+
+  const assistant: Journal["assistant"] = async (response) => {
+    await draft.settle();
+    tally.add(response);
+    const message = placeAnswer(response);
+    for (const call of response.calls) events.note("tool.started", { tool_use_id: call.id, name: call.name });
+    const { record, publish } = take();
+    const cancelled = await storeAssistant(db, run, message, tally.totals(), record);
+    nextSeq = message.seq + (response.calls.length > 0 ? 2 : 1);
+    if (response.calls.length > 0) open = { seq: message.seq, calls: response.calls, answered: new Map() };
+    publish();
+    heed(cancelled);
+    return logRowOf(message);
+  };
+
+  /** Where the bucket does not take a large payload, the row keeps it: what a tool did must not be lost for that. */
+  const withMediaApart = async (whole: string) => {
+    try {
+      return await externaliseMedia(whole, options.putMedia);
+    } catch (error) {
+      deps.log.warn("media stay in their row", {
+        run_id: runId,
+        error: error instanceof Error ? error.name : typeof error,
+      });
+      return { content: whole, media: [] };
+    }
+  };
+
+  const results = async (answers: readonly AnsweredCall[]): Promise<readonly LogRow[]> => {
+    if (open === null) throw new Error("there is no open batch");
+    // The seq after the calls is kept free for them.
+    const place = seq(open.seq + 1);
+    const blocks = answers.map(({ call, result }) => resultBlocks(call.id, result));
+    const whole = resultsContent(blocks);
+    const { content, media } = await withMediaApart(whole);
+    const row = newRow({ id: newId("msg"), origin: "tool", content, media, sentContent: whole, runId });
+    answers.forEach(({ call, result, durationMs }, index) => {
+      const is_error = result.isError === true;
+      const data = { tool_use_id: call.id, name: call.name, is_error, duration_ms: durationMs, seq: place, index };
+      events.note("tool.completed", data, { seq: place, content: blocks[index] ?? "null" });
+    });
+    await draft.settle();
+    const { record, publish } = take();
+    const after = await storeResults(db, run, { row, seq: place }, seq(nextSeq), record);
+    publish();
+    nextSeq = after.nextSeq;
+    open = null;
+    noteMoved(after.moved);
+    heed(after.cancelled);
+    if (after.forceCompaction !== null) options.onForced(after.forceCompaction);
+    return [logRowOf({ row, seq: place }), ...after.moved];
+  };
+
+  return {
+    events,
+    tally,
+    draft,
+    assistant,
+    results,
+    take,
+    heed,
+    placeLast: (response) => {
+      const message = placeAnswer(response);
+      nextSeq = message.seq + 1;
+      return message;
+    },
+    nextSeq: () => seq(nextSeq),
+    moved: (rows, next) => {
+      nextSeq = next;
+      noteMoved(rows);
+    },
+    openBatch: () => open,
+    reopen: (openBatchSeq, calls) => {
+      open = { seq: openBatchSeq, calls, answered: new Map() };
+    },
+  };
+};
