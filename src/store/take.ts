@@ -168,7 +168,8 @@ const endDeadMaintenance: SQL = sql`with dead as (
 
 /**
  * Runs that no Worker is at work on and that could go on: their Worker died or handed them over, the caller's time for results is over, a cancel
- * is not heeded, or they are the first of their session's queue. Oldest first. Work between turns whose Worker died is ended on the way.
+ * is not heeded, or they are the first of their session's queue. Oldest first. Those of suspended tenants stay, and keep nobody else's waiting. Work
+ * between turns whose Worker died is ended on the way.
  * @throws StoreUnavailable
  */
 export const strandedRuns = async (db: Db, limit: number): Promise<readonly StrandedRun[]> => {
@@ -176,6 +177,7 @@ export const strandedRuns = async (db: Db, limit: number): Promise<readonly Stra
     [
       endDeadMaintenance,
       sql`select r.tenant_id, r.session_id, r.id from runs r join session_heads h on h.session_id = r.session_id
+          join tenants t on t.id = r.tenant_id and t.status = 'active'
         where r.status in ('queued', 'running', 'requires_action') and r.trigger <> 'maintenance' and ${takeable}
         order by r.position limit ${limit}`,
     ],

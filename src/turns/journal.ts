@@ -8,6 +8,7 @@ import { type RunId, type Seq, seq } from "../protocol/ids.ts";
 import { externaliseMedia, type PutMedia } from "../protocol/media-text.ts";
 import type { LogRow, ModelResponse, ToolCall } from "../protocol/messages.ts";
 import type { PrivateState } from "../protocol/middleware.ts";
+import type { ToolResult } from "../protocol/tool.ts";
 import type { LoadedSession } from "../store/begin.ts";
 import { type FinishOutcome, type RunError, storeFinish } from "../store/finish.ts";
 import { storeHandOver, storeWait } from "../store/pause.ts";
@@ -47,7 +48,7 @@ export interface JournalOptions {
 /** The journal of a run, with what ends it when the loop could not. */
 export interface RunJournal extends Journal {
   /** Takes up a batch that an earlier part of this run, or a run before it, left open: its results go where they belong (M7). */
-  reopen(openBatchSeq: Seq, calls: readonly ToolCall[]): void;
+  reopen(openBatchSeq: Seq, calls: readonly ToolCall[], answers?: ReadonlyMap<string, ToolResult>): void;
   /** Records that the run failed, and releases the session. */
   fail(error: RunError): Promise<void>;
   /** Closes an open batch with what was answered of it, records that the run was cancelled, and releases the session. */
@@ -71,6 +72,9 @@ export interface RunJournal extends Journal {
 
 /** What a call gets that a hard cancel stopped. */
 const CANCELLED = "The run was cancelled before this call had a result. Its outcome is unknown.";
+
+/** What a call gets whose run failed. */
+const FAILED = "The run failed before this call had a result. Its outcome is unknown.";
 
 type Ending = Pick<TurnEnd, "stopReason" | "answer" | "outputText"> & {
   readonly error: RunError | null;
@@ -109,6 +113,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
   let ended: RunRecord | null = null;
   let nextRun: RunId | null = null;
   let open: OpenBatch | null = null;
+  let storedTodos = options.state.todos;
   const startedMs = now();
 
   const heed = (cancelled: boolean): void => {
@@ -183,7 +188,10 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     });
     await draft.settle();
     const { record, publish } = take();
-    const after = await storeResults(db, run, { row, seq: place }, seq(nextSeq), record);
+    const { todos } = options.state;
+    const written = todos === storedTodos ? null : todos;
+    const after = await storeResults(db, run, { row, seq: place }, seq(nextSeq), record, written);
+    storedTodos = todos;
     publish();
     nextSeq = after.nextSeq;
     open = null;
@@ -191,6 +199,12 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     heed(after.cancelled);
     if (after.forceCompaction !== null) options.onForced(after.forceCompaction);
     return [logRowOf({ row, seq: place }), ...after.moved];
+  };
+
+  /** Stores what was answered of a batch that is stopped, and why the rest was not. */
+  const closeBatch = async ({ calls, answered }: OpenBatch, why: string): Promise<void> => {
+    const stopped = { content: why, isError: true };
+    await results(calls.map((call) => answered.get(call.id) ?? { call, result: stopped, durationMs: 0 }));
   };
 
   /** What the run cost its Workers so far, this one's included. @param more round trips that are being made */
@@ -330,8 +344,12 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       ended = paused("requires_action");
       publish();
     },
-    reopen: (openBatchSeq, calls) => {
-      open = { seq: openBatchSeq, calls, answered: new Map() };
+    reopen: (openBatchSeq, calls, answers = new Map()) => {
+      const answered = calls.flatMap((call) => {
+        const result = answers.get(call.id);
+        return result === undefined ? [] : [[call.id, { call, result, durationMs: 0 }] as const];
+      });
+      open = { seq: openBatchSeq, calls, answered: new Map(answered) };
     },
     finish: async (end) => {
       if (end.counted !== null) tally.add(end.counted);
@@ -339,23 +357,24 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       return kind === "finished" ? { finished: true } : { finished: false, rows };
     },
     fail: async (error) => {
-      await finish({ stopReason: "end_turn", answer: null, outputText: draft.text(), error, cancelled: false });
+      const text = draft.text();
+      draft.abandon();
+      // What tools did that were done is kept; a batch of which nothing is known is closed by the next run (M7).
+      if (open !== null && open.answered.size > 0) await closeBatch(open, FAILED);
+      await finish({ stopReason: "end_turn", answer: null, outputText: text, error, cancelled: false });
     },
     cancel: async () => {
       const text = draft.text();
       draft.abandon();
-      if (open !== null) {
-        const { calls, answered } = open;
-        const stopped = { content: CANCELLED, isError: true };
-        await results(calls.map((call) => answered.get(call.id) ?? { call, result: stopped, durationMs: 0 }));
-      }
+      if (open !== null) await closeBatch(open, CANCELLED);
       await finish({ stopReason: "end_turn", answer: null, outputText: text, error: null, cancelled: true });
     },
     handOver: async () => {
       await draft.settle();
       draft.abandon();
       const { pause: left, publish } = pause();
-      await storeHandOver(db, run, left);
+      const kept = new Map([...(open?.answered ?? [])].map(([id, { result }]) => [id, storedAnswerOf(result)]));
+      await storeHandOver(db, run, left, kept);
       nextRun = runId;
       ended = paused("running");
       publish();
