@@ -3,18 +3,18 @@
  * left it, and all other rows as they were before (READ COMMITTED): nothing may be decided on those.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { newId, type RunId, seq, type TenantId } from "../../../src/protocol/ids.ts";
-import { beginTurn, type LoadedSession, type OnBusy, takeMaintenanceLease } from "../../../src/store/begin.ts";
-import { cancelRun } from "../../../src/store/cancel.ts";
-import type { Db } from "../../../src/store/db.ts";
-import { LeaseLost } from "../../../src/store/errors.ts";
-import { storeFinish } from "../../../src/store/finish.ts";
-import { failGivenUp } from "../../../src/store/give-up.ts";
-import { answerCalls, storeHandOver, storeWait } from "../../../src/store/pause.ts";
-import { storeAssistant, storeResults } from "../../../src/store/steps.ts";
-import { strandedRuns, takeRun } from "../../../src/store/take.ts";
-import { type TestDatabase, testDatabase } from "../../support/database.ts";
-import { meeting } from "../../support/in-order.ts";
+import { newId, type RunId, seq, type TenantId } from "../../src/protocol/ids.ts";
+import { beginTurn, type LoadedSession, type OnBusy, takeMaintenanceLease } from "../../src/store/begin.ts";
+import { cancelRun } from "../../src/store/cancel.ts";
+import type { Db } from "../../src/store/db.ts";
+import { LeaseLost } from "../../src/store/errors.ts";
+import { storeFinish } from "../../src/store/finish.ts";
+import { failGivenUp } from "../../src/store/give-up.ts";
+import { answerCalls, storeHandOver, storeWait } from "../../src/store/pause.ts";
+import { storeAssistant, storeResults } from "../../src/store/steps.ts";
+import { strandedRuns, takeRun } from "../../src/store/take.ts";
+import { type TestDatabase, testDatabase } from "../support/database.ts";
+import { meeting } from "../support/in-order.ts";
 import {
   connectTo,
   type Fixture,
@@ -26,7 +26,7 @@ import {
   taken,
   textRow,
   turnOf,
-} from "../../support/store.ts";
+} from "../support/store.ts";
 
 let database: TestDatabase;
 let db: Db;
@@ -267,11 +267,7 @@ const ignoreLost = (results: readonly PromiseSettledResult<unknown>[]): void => 
     if (result.status === "rejected" && !(result.reason instanceof LeaseLost)) throw result.reason;
 };
 
-/** Every pair in every state takes some minutes (`HANGO_ALL_RACES=1`); the states with the most in them show what the others do. */
-const RICHEST = /, one queued$/;
-const states = Object.keys(STATES).filter((state) => RICHEST.test(state) || process.env["HANGO_ALL_RACES"] === "1");
-
-describe.each(states)("of a session that is %s", (state) => {
+describe.each(Object.keys(STATES))("of a session that is %s", (state) => {
   it.each(actsIn(state))(
     "%s comes before each other act: nothing is lost, doubled or stuck (M2, M5)",
     async (one) => {
