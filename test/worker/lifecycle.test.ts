@@ -265,6 +265,16 @@ describe("a cancel", () => {
     expect((await turn({ input: "again" })).body.output_text).toBe("fine");
   });
 
+  it("keeps the results that its caller had sent (M7)", async () => {
+    platform.simulator.enqueue({ reply: { content: [asks("toolu_a"), asks("toolu_b")] } });
+    const { id } = (await turn({ input: "go" })).body;
+    const tool_results = [{ tool_use_id: "toolu_a", content: "the answer" }];
+    expect((await call("POST", `/v1/runs/${id}/tool_results`, { tool_results })).status).toBe(202);
+    await call("POST", `/v1/runs/${id}/cancel`);
+    await ended(id, "cancelled");
+    expect((await log()).at(-1)).toMatch(/^user: the answer .*cancelled/);
+  });
+
   it("of a run whose Worker is dead needs no lease to expire: the sweeper ends it", async () => {
     platform.simulator.enqueue({ reply: { content: [asks("toolu_a")] } });
     const { id } = (await turn({ input: "go" })).body;
