@@ -24,6 +24,8 @@ export class BudgetReached extends Error {
 export interface Resumption {
   /** Model calls that were made before. */
   readonly steps: number;
+  /** Text of the newest answer; empty for none. */
+  readonly lastText: string;
   /** A batch whose results are not in the log; null for none. */
   readonly batch: Pick<Batch, "calls" | "answers"> | null;
 }
@@ -175,8 +177,7 @@ const limitReached = ({ settings }: Turn, steps: number): "max_steps" | "budget_
  */
 export const runLoop = async (turn: Turn, from: Resumption): Promise<number> => {
   for (const middleware of turn.stack) await middleware.beforeTurn?.(turn.run);
-  let { steps } = from;
-  let lastText = "";
+  let { steps, lastText } = from;
   if (from.batch !== null) {
     const { tools } = await assembleDraft(turn, []);
     const rows = await completeBatch(turn, { ...from.batch, tools, mayHaveRun: true });

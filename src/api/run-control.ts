@@ -4,7 +4,8 @@ import type { RunId } from "../protocol/ids.ts";
 import { cancelRun } from "../store/cancel.ts";
 import type { StoredAnswer } from "../store/loaded-session.ts";
 import { type AnswerOutcome, answerCalls } from "../store/pause.ts";
-import { sendForNext } from "../turns/next-run.ts";
+import type { Deps } from "../turns/deps.ts";
+import { type RunOf, sendForNext } from "../turns/next-run.ts";
 import { sendDeliveries } from "../turns/send-deliveries.ts";
 import { tenantOf } from "./auth.ts";
 import type { App, Ctx } from "./env.ts";
@@ -87,6 +88,12 @@ const refusal = (outcome: Exclude<AnswerOutcome, { kind: "accepted" }>): ApiErro
   }
 };
 
+/** What was asked for is stored: a message that is lost is sent again by the sweeper, and is no reason to refuse. */
+const sendFor = (deps: Deps, { tenantId, sessionId, id }: RunOf & { readonly id: RunId }): Promise<void> =>
+  sendForNext(deps, { tenantId, sessionId }, id).catch(() =>
+    deps.log.warn("a run is left to the sweeper", { run_id: id }),
+  );
+
 const answer = async (c: Ctx, id: string, body: ResultsBody): Promise<Response> => {
   const deps = c.get("deps");
   const tenantId = tenantOf(c);
@@ -95,7 +102,7 @@ const answer = async (c: Ctx, id: string, body: ResultsBody): Promise<Response> 
   if (outcome.kind !== "accepted") throw refusal(outcome);
   if (outcome.missing.length > 0)
     return c.json({ ...runJson(outcome.run), missing_tool_results: outcome.missing }, 202);
-  if (outcome.run.status === "running") await sendForNext(deps, { tenantId, sessionId: outcome.run.sessionId }, runId);
+  if (outcome.run.status === "running") await sendFor(deps, { tenantId, ...outcome.run });
   return answerStored(c, { ...body, background: false }, { tenantId, runId, replayed: false });
 };
 
@@ -105,7 +112,7 @@ const cancel = async (c: Ctx, id: string): Promise<Response> => {
   if (cancelled === undefined) throw notFound("run");
   const { run, tenantId, needsWorker, deliveries } = cancelled;
   sendDeliveries(deps, tenantId, deliveries);
-  if (needsWorker) await sendForNext(deps, { tenantId, sessionId: run.sessionId }, run.id);
+  if (needsWorker) await sendFor(deps, { tenantId, ...run });
   return c.json(runJson(run), needsWorker ? 202 : 200);
 };
 

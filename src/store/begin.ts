@@ -8,6 +8,7 @@ import type { NewRow } from "../protocol/messages.ts";
 import type { BeginOutcome, BeginRun, BeginTurn, Caller, EnqueueTurn } from "./begin-request.ts";
 import { interruptStatements } from "./cancel.ts";
 import type { Db, Row } from "./db.ts";
+import { isJoined, joinColumn, joinedBefore, joinOf, joinStatements } from "./join.ts";
 import { busyRun, leaseExpiry, leaseLive, RELEASED, retryAfter, sessionBusy, unclaimed } from "./lease.ts";
 import { newRunFacts } from "./loaded-session.ts";
 import { loadedOf, loadStatements } from "./loading.ts";
@@ -15,7 +16,7 @@ import { MESSAGE_COLUMNS, messageValues } from "./row-values.ts";
 import { flag, number, numberOrNull, text, textOrNull } from "./rows.ts";
 import { type SessionRef, sessionNamed } from "./session-ref.ts";
 import { SESSION_COLUMNS, settledSession } from "./settled-session.ts";
-import { insertJoining, insertQueued, queuesWhere } from "./waiting-input.ts";
+import { insertQueued, queuesWhere } from "./waiting-input.ts";
 
 /** SQL: the key `k` that asks, with its tenant and scopes, and the condition under which it may. */
 const keyOf = (caller: Caller): { readonly from: SQL; readonly valid: SQL } =>
@@ -56,6 +57,8 @@ const statements = (run: BeginRun): readonly SQL[] => {
   // Work between turns keeps no order with turns that wait.
   const free = input === null ? unclaimed : sql`not ${sessionBusy}`;
   const options = JSON.stringify(run.options);
+  const joining = input === null ? null : { ...run, input };
+  const joined = (tenantId: SQL) => (joining === null ? sql`false` : joinedBefore(joining, tenantId));
   return [
     ...(background
       ? []
@@ -65,18 +68,25 @@ const statements = (run: BeginRun): readonly SQL[] => {
         lease_taken_at = hango_now(), lease_token = ${runId}, cancel_requested_at = null, waiting_until = null,
         next_seq = h.next_seq + ${rows}, next_event = h.next_event + ${RESERVED_EVENTS}
       from found where h.session_id = found.id and ${free} and ${run.only ?? sql`true`}
-        and not exists (select 1 from runs r where r.id = ${runId} or (r.tenant_id = found.tenant_id and r.idempotency_key = ${idempotencyKey}))`,
+        and not exists (select 1 from runs r where r.id = ${runId} or (r.tenant_id = found.tenant_id and r.idempotency_key = ${idempotencyKey}))
+        and not ${joined(sql`found.tenant_id`)}`,
         ]),
     sql`insert into runs (id, tenant_id, session_id, key_id, status, trigger, model, idempotency_key, request_hash, input_seq, started_at,
         interrupts, options, callback_url, trigger_id, delivery_id)
       select ${runId}, s.tenant_id, s.id, k.id, case when ${mine} then 'running' else 'queued' end, ${run.trigger}, s.model, ${idempotencyKey},
         ${run.requestHash}, ${input === null ? sql`null` : sql`case when ${mine} then h.next_seq - 1 end`},
         case when ${mine} then hango_now() end, ${onBusy === "interrupt"}, ${options}::jsonb, ${run.callbackUrl}, ${run.triggerId}, ${run.deliveryId}
-      from ${from} and (${mine} or ${queues ?? sql`false`}) on conflict do nothing`,
+      from ${from} and (${mine} or ${queues ?? sql`false`}) and not ${joined(sql`s.tenant_id`)} on conflict do nothing`,
     ...(input === null ? [] : [insertInput(runId, input, sql`${from} and ${mine}`)]),
     ...(queues === null || input === null ? [] : [insertQueued(runId, input, from)]),
     ...(onBusy === "interrupt" ? interruptStatements(runId, from) : []),
-    ...(onBusy === "join" && input !== null ? [insertJoining(input, sql`${from} and not (${mine})`)] : []),
+    ...(onBusy === "join" && joining !== null
+      ? joinStatements(
+          joining,
+          sql`${from} and not (coalesce(${mine}, false)) and not exists (select 1 from runs r where r.tenant_id = s.tenant_id
+          and (r.id = ${runId} or r.idempotency_key = ${idempotencyKey}))`,
+        )
+      : []),
     sql`update session_heads h set ${RELEASED}, next_seq = h.next_seq - ${rows}
       where ${mine} and h.session_id in (select s.id from ${from}) and not exists (select 1 from runs r where r.id = ${runId})`,
     ...(run.also ?? []),
@@ -94,12 +104,7 @@ const statements = (run: BeginRun): readonly SQL[] => {
     sql`select k.id as key_id, k.tenant_id, 'write' = any(k.scopes) as may_write, t.status = 'active' as active,
         ${sql.raw(SESSION_COLUMNS)}, h.lease_epoch, ${retryAfter} as retry_after, ${busyRun} as busy_run, coalesce(${leaseLive}, false) as live, s.last_run_id,
         r.id as run_id, r.status as run_status, r.request_hash, r.input_seq,
-        ${
-          input === null || onBusy !== "join"
-            ? sql`false`
-            : sql`(exists (select 1 from inputs i where i.id = ${input.id})
-          or exists (select 1 from messages m where m.id = ${input.id}))`
-        } as joined
+        ${input === null || onBusy !== "join" ? sql`false` : isJoined(input)} as joined, ${joinColumn(joining)} as joined_before
       from ${key.from} join tenants t on t.id = k.tenant_id
         left join sessions s on s.tenant_id = k.tenant_id and ${sessionNamed(run.session)}
         left join session_heads h on h.session_id = s.id
@@ -130,6 +135,15 @@ const read = (run: BeginRun, results: readonly (readonly Row[])[]): BeginOutcome
   if (sessionId === null) return { kind: "session_not_found" };
   if (runId !== null && runId !== run.runId) {
     return { kind: "replay", runId, tenantId, sameRequest: text(head, "request_hash") === run.requestHash };
+  }
+  const before = runId === null ? joinOf(head, "joined_before") : null;
+  if (before !== null) {
+    return {
+      kind: "replay",
+      runId: before.runId as RunId,
+      tenantId,
+      sameRequest: before.requestHash === run.requestHash,
+    };
   }
   if (runId === null && flag(head, "joined")) {
     const joined = textOrNull(head, "busy_run") ?? textOrNull(head, "last_run_id");

@@ -17,6 +17,10 @@ const GIVEN_UP: RunError = {
 /** SQL: the session whose run this transaction gives up; empty when there is nothing to give up. */
 const GIVING_UP: SQL = sql`current_setting('hango.giving_up')`;
 
+/** SQL condition over `inputs i`: what the run would have taken up: its own input, and what was brought to it while it was on. */
+const ITS_INPUTS = (runId: RunId): SQL =>
+  sql`i.session_id = ${GIVING_UP} and (i.run_id = ${runId} or i.run_id is null)`;
+
 /**
  * Fails a run that no Worker is at work on, or only the one that asks, and releases its session. The input of a run that never started goes into the log, unanswered, as that
  * of any failed run. A run that has ended, is at work, or waits behind others stays as it is.
@@ -36,12 +40,18 @@ export const failGivenUp = async (
         where r.id = ${runId} and r.tenant_id = ${tenantId} and r.status in ('queued', 'running') and (h.lease_token = ${token} or (not coalesce(${leaseLive}, false)
           and (h.lease_holder = r.id or ${unclaimed}))) for update of h), ''), true)`,
       sql`update session_heads h set ${RELEASED}, next_event = h.next_event + 2,
-          next_seq = h.next_seq + (select count(*) from inputs i where i.run_id = ${runId}) where h.session_id = ${GIVING_UP}`,
-      sql`with moved as (delete from inputs i where i.run_id = ${runId} and i.session_id = ${GIVING_UP}
-          returning i.session_id, i.id, i.origin, i.content, i.media, i.tokens, i.bytes)
+          next_seq = h.next_seq + (select count(*) from inputs i where ${ITS_INPUTS(runId)}) where h.session_id = ${GIVING_UP}`,
+      sql`with moved as (delete from inputs i where ${ITS_INPUTS(runId)}
+          returning i.session_id, i.id, i.origin, i.content, i.media, i.tokens, i.bytes, i.position)
         insert into messages (session_id, seq, id, role, origin, content, media, tokens, bytes, run_id)
-        select m.session_id, h.next_seq - 1, m.id, 'user', m.origin, m.content, m.media, m.tokens, m.bytes, ${runId}
+        select m.session_id, h.next_seq - row_number() over (order by m.position desc), m.id, 'user', m.origin, m.content, m.media, m.tokens,
+          m.bytes, ${runId}
         from moved m join session_heads h on h.session_id = m.session_id on conflict (id) do nothing`,
+      sql`update sessions s set turns = s.turns + 1, input_tokens = s.input_tokens + r.input_tokens, output_tokens = s.output_tokens + r.output_tokens,
+          cache_read_tokens = s.cache_read_tokens + r.cache_read_tokens, cache_write_tokens = s.cache_write_tokens + r.cache_write_tokens,
+          cost_usd = s.cost_usd + coalesce(r.cost_usd, 0), last_run_id = r.id, updated_at = hango_now(),
+          compactions = s.compactions + (select count(*) from compactions c where c.session_id = s.id and c.run_id = r.id)
+        from runs r where r.id = ${runId} and r.session_id = s.id and s.id = ${GIVING_UP}`,
       sql`update runs r set status = 'failed', error = ${JSON.stringify(GIVEN_UP)}::jsonb, draft = null, finished_at = hango_now(),
           input_seq = coalesce(r.input_seq, (select m.seq from messages m where m.session_id = r.session_id and m.run_id = r.id order by m.seq limit 1))
         where r.id = ${runId} and r.session_id = ${GIVING_UP}`,

@@ -14,6 +14,7 @@ import {
   type RunTotals,
   requireHeld,
   type StepRecord,
+  storeTodos,
   touchLease,
   updateTotals,
 } from "./statements.ts";
@@ -32,20 +33,35 @@ const keep = (run: RunIdentity, pause: Pause, set: SQL): readonly SQL[] => [
   ...insertUsage(run, pause.record.usage),
   ...insertEvents(run, pause.record.events),
   updateTotals(run, pause.totals),
-  sql`update sessions s set todos = ${JSON.stringify(pause.todos)}::jsonb from session_heads h where s.id = h.session_id and ${leaseHeld(run.lease)}`,
+  storeTodos(run, pause.todos),
   sql`update runs r set ${set}, spent_ms = ${pause.spentMs}::int, overhead_ms = ${pause.overheadMs}::int, db_round_trips = ${pause.dbRoundTrips}::int
     from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)}`,
 ];
 
+const insertAnswers = (answers: ReadonlyMap<string, StoredAnswer>, runId: string, condition: SQL): readonly SQL[] =>
+  [...answers].map(
+    ([callId, { content, isError }]) =>
+      sql`insert into tool_answers (run_id, tool_use_id, content, is_error)
+        select ${runId}, ${callId}, ${content}::json, ${isError} where ${condition} on conflict do nothing`,
+  );
+
 /**
  * Leaves the run for another Worker: it keeps its session, and whoever takes it up goes on from the last stored step.
+ * @param answers results of the open batch that are there already, by call: what a tool did is not done again, and not forgotten
  * @throws LeaseLost, StoreUnavailable
  */
-export const storeHandOver = async (db: Db, run: RunIdentity, pause: Pause): Promise<void> => {
+export const storeHandOver = async (
+  db: Db,
+  run: RunIdentity,
+  pause: Pause,
+  answers: ReadonlyMap<string, StoredAnswer> = new Map(),
+): Promise<void> => {
+  const ours = sql`exists (select 1 from session_heads h where ${leaseHeld(run.lease)})`;
   const held = sql`h.session_id = ${run.sessionId} and h.lease_epoch = ${run.lease.epoch} and h.lease_holder = ${run.lease.holder}`;
   const results = await db.batch(
     [
       touchLease(run, pause.record, []),
+      ...insertAnswers(answers, run.lease.holder, ours),
       ...keep(run, pause, sql`handed_over = true`),
       sql`update session_heads h set lease_expires_at = hango_now(), lease_token = null where ${leaseHeld(run.lease)}`,
       sql`select ${held} and r.handed_over as held from session_heads h join runs r on r.id = ${run.lease.holder} where h.session_id = ${run.sessionId}`,
@@ -61,13 +77,6 @@ export interface WaitForCaller extends Pause {
   /** How long the caller has, in seconds. */
   readonly waitSeconds: number;
 }
-
-const insertAnswers = (answers: ReadonlyMap<string, StoredAnswer>, runId: string, condition: SQL): readonly SQL[] =>
-  [...answers].map(
-    ([callId, { content, isError }]) =>
-      sql`insert into tool_answers (run_id, tool_use_id, content, is_error)
-        select ${runId}, ${callId}, ${content}::json, ${isError} where ${condition} on conflict do nothing`,
-  );
 
 /**
  * Ends the run's hold on its session until its caller has answered: nothing else may run there meanwhile, and no sweeper takes it for dead.
@@ -145,7 +154,8 @@ export const answerCalls = async (
   const kept = sql`(select coalesce(array_agg(a.tool_use_id), '{}') from tool_answers a where a.run_id = ${runId})`;
   const results = await db.batch(
     [
-      sql`select 1 from session_heads h where ${waiting} for update`,
+      // Whatever the head says yet: of two callers who bring the last results at once, the second sees those of the first.
+      sql`select 1 from session_heads h where h.session_id = (select r.session_id from runs r where r.id = ${runId} and r.tenant_id = ${tenantId}) for update`,
       ...insertAnswers(answers, runId, accepted),
       sql`update runs r set status = 'running', handed_over = true from session_heads h
         where r.id = ${runId} and ${waiting} and ${OPEN_CALLS} <@ ${kept}`,

@@ -9,7 +9,7 @@ import type { Row } from "./db.ts";
 import { LeaseLost } from "./errors.ts";
 import { type Lease, leaseHeld, renewedExpiry } from "./lease.ts";
 import { MESSAGE_COLUMNS, messageValues } from "./row-values.ts";
-import { flag, LOG_COLUMNS } from "./rows.ts";
+import { LOG_COLUMNS } from "./rows.ts";
 
 /** A durable event, its number chosen by the lease holder, the only writer of its session's events. */
 export interface NewEvent {
@@ -159,6 +159,9 @@ const setTotals = (totals: RunTotals): SQL =>
 export const updateTotals = (run: RunIdentity, totals: RunTotals): SQL =>
   sql`update runs r set ${setTotals(totals)} from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)}`;
 
+export const storeTodos = (run: RunIdentity, todos: readonly unknown[]): SQL =>
+  sql`update sessions s set todos = ${JSON.stringify(todos)}::jsonb from session_heads h where s.id = h.session_id and ${leaseHeld(run.lease)}`;
+
 /**
  * Moves what was brought to this run while it was on into the log, in order of arrival, from `base` on; then the head counts on from the last
  * row (M5). Inputs of queued runs stay: their runs bring them.
@@ -182,6 +185,7 @@ export const selectFrom = (run: RunIdentity, base: Seq): SQL =>
   sql`select ${sql.raw(LOG_COLUMNS)} from messages m where m.session_id = ${run.sessionId} and m.seq >= ${base} order by m.seq`;
 
 export const requireHeld = (row: Row | undefined): Row => {
-  if (row === undefined || !flag(row, "held")) throw new LeaseLost();
+  // Null where nobody holds the session.
+  if (row?.["held"] !== true) throw new LeaseLost();
   return row;
 };

@@ -18,6 +18,7 @@ import {
   selectFrom,
   selectHeld,
   storeReading,
+  storeTodos,
   touchLease,
   updateTotals,
 } from "./statements.ts";
@@ -66,6 +67,7 @@ export interface AfterResults {
 /**
  * Stores the results of a batch at the seq reserved for them, and moves waiting input in after everything that is in the log.
  * @param base the first seq after all rows known to the run
+ * @param todos the list as the batch left it, so that whoever goes on with the run has it; null where the batch did not write it
  * @throws LeaseLost, StoreUnavailable
  */
 export const storeResults = async (
@@ -74,6 +76,7 @@ export const storeResults = async (
   results: PlacedRow,
   base: Seq,
   record: StepRecord,
+  todos: readonly unknown[] | null = null,
 ): Promise<AfterResults> => {
   const answers = await db.batch(
     [
@@ -83,6 +86,7 @@ export const storeResults = async (
       ...insertUsage(run, record.usage),
       ...insertEvents(run, record.events),
       ...moveInputs(run, base),
+      ...(todos === null ? [] : [storeTodos(run, todos)]),
       selectHeld(run),
       selectFrom(run, base),
     ],

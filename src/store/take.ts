@@ -155,27 +155,38 @@ export interface StrandedRun {
   readonly runId: RunId;
 }
 
-/** SQL: ends what work between turns left behind when its Worker died: it is not continued. */
-const endDeadMaintenance: SQL = sql`with dead as (
-    update session_heads h set ${RELEASED} from runs r where r.id = h.lease_holder and r.trigger = 'maintenance'
-      and h.lease_expires_at <= hango_now() returning r.id)
-  update runs r set status = 'failed', finished_at = hango_now(), error = ${JSON.stringify({
-    type: "api_error",
-    code: "run_interrupted",
-    message: "The work stopped before it was finished; it is done again when it is needed.",
-    retryable: true,
-  })}::jsonb from dead where r.id = dead.id and r.status = 'running'`;
+/** What work between turns is recorded with whose Worker died. */
+const STOPPED = {
+  type: "api_error",
+  code: "run_interrupted",
+  message: "The work stopped before it was finished; it is done again when it is needed.",
+  retryable: true,
+};
+
+/**
+ * SQL: ends what work between turns left behind when its Worker died: it is not continued. A run that took the session over from it did not
+ * record its end.
+ */
+const endDeadMaintenance: readonly SQL[] = [
+  sql`update session_heads h set ${RELEASED} from runs r where r.id = h.lease_holder and r.trigger = 'maintenance'
+    and h.lease_expires_at <= hango_now()`,
+  sql`update runs r set status = 'failed', finished_at = hango_now(), error = ${JSON.stringify(STOPPED)}::jsonb
+    where r.trigger = 'maintenance' and r.status = 'running'
+      and not exists (select 1 from session_heads h where h.session_id = r.session_id and h.lease_holder = r.id)`,
+];
 
 /**
  * Runs that no Worker is at work on and that could go on: their Worker died or handed them over, the caller's time for results is over, a cancel
- * is not heeded, or they are the first of their session's queue. Oldest first. Work between turns whose Worker died is ended on the way.
+ * is not heeded, or they are the first of their session's queue. Oldest first. Those of suspended tenants stay, and keep nobody else's waiting. Work
+ * between turns whose Worker died is ended on the way.
  * @throws StoreUnavailable
  */
 export const strandedRuns = async (db: Db, limit: number): Promise<readonly StrandedRun[]> => {
   const results = await db.batch(
     [
-      endDeadMaintenance,
+      ...endDeadMaintenance,
       sql`select r.tenant_id, r.session_id, r.id from runs r join session_heads h on h.session_id = r.session_id
+          join tenants t on t.id = r.tenant_id and t.status = 'active'
         where r.status in ('queued', 'running', 'requires_action') and r.trigger <> 'maintenance' and ${takeable}
         order by r.position limit ${limit}`,
     ],

@@ -2,7 +2,7 @@
 import { type RunEvent, withContent } from "../protocol/events.ts";
 import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
 import { arrayElements } from "../protocol/json-text.ts";
-import { type Draft, type EventPage, readEvents, type StoredEvent } from "../store/runs.ts";
+import { type Draft, type EventPage, findRun, readEvents, type StoredEvent } from "../store/runs.ts";
 import type { Deps } from "./deps.ts";
 
 /** How often the store is asked for news, in ms: what a reader of a stream does not notice and a database does not mind. */
@@ -43,6 +43,26 @@ const draftEvents = (
   return [...started, event("message.delta", { message_id, kind: "text", index, offset, text: text.slice(offset) })];
 };
 
+/** What says that a run has ended. */
+const ENDS: ReadonlySet<string> = new Set(["run.completed", "run.failed", "run.cancelled", "session.idle"]);
+
+/**
+ * The end of a run of which no event is stored: it was cancelled before it began, when another run was the one to number the session's events.
+ * Nothing for a run that began: its end is stored, and the client has it already.
+ */
+async function* unstoredEnd(
+  deps: Pick<Deps, "db">,
+  {
+    tenantId,
+    runId,
+    base,
+  }: Pick<Following, "tenantId"> & { runId: RunId; base: Omit<RunEvent, "type" | "data" | "runId"> },
+): AsyncGenerator<RunEvent> {
+  const run = await findRun(deps.db, tenantId, runId);
+  if (run?.status !== "cancelled" || run.startedAt !== null) return;
+  yield { ...base, runId, type: "run.cancelled", data: '{"status":"cancelled"}' };
+}
+
 /**
  * The events of a run or of a session after a number, as they come.
  * @throws StoreUnavailable
@@ -56,10 +76,12 @@ export async function* follow(
   let { after } = following;
   let told: Draft | null = null;
   let queuedTold: RunId | null = null;
+  let endTold = false;
   while (!signal.aborted) {
     const page: EventPage = await readEvents(deps.db, tenantId, scope, after);
     for (const stored of page.events) {
       after = stored.n;
+      endTold = ENDS.has(stored.type);
       yield {
         n: stored.n,
         type: stored.type,
@@ -85,7 +107,10 @@ export async function* follow(
       queuedTold = open.runId;
       yield { ...base, runId: open.runId, type: "run.queued", data: '{"status":"queued"}' };
     }
-    if (runId !== undefined && open === null) return;
+    if (runId !== undefined && open === null) {
+      if (!endTold) yield* unstoredEnd(deps, { tenantId, runId, base });
+      return;
+    }
     await deps.sleep(POLL_MS);
   }
 }

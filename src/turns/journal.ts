@@ -5,6 +5,7 @@ import type { Journal, TurnEnd } from "../agent/ports.ts";
 import type { RunId, Seq } from "../protocol/ids.ts";
 import type { LogRow, ToolCall } from "../protocol/messages.ts";
 import type { PrivateState } from "../protocol/middleware.ts";
+import type { ToolResult } from "../protocol/tool.ts";
 import { type FinishOutcome, type RunError, storeFinish } from "../store/finish.ts";
 import { storeHandOver, storeWait } from "../store/pause.ts";
 import type { RunRecord } from "../store/runs.ts";
@@ -31,7 +32,7 @@ export interface JournalOptions extends LogWriterOptions {
 /** The journal of a run, with what ends it when the loop could not. */
 export interface RunJournal extends Journal {
   /** Takes up a batch that an earlier part of this run, or a run before it, left open: its results go where they belong (M7). */
-  reopen(openBatchSeq: Seq, calls: readonly ToolCall[]): void;
+  reopen(openBatchSeq: Seq, calls: readonly ToolCall[], answers?: ReadonlyMap<string, ToolResult>): void;
   /** Records that the run failed, and releases the session. */
   fail(error: RunError): Promise<void>;
   /** Closes an open batch with what was answered of it, records that the run was cancelled, and releases the session. */
@@ -56,6 +57,9 @@ export interface RunJournal extends Journal {
 
 /** What a call gets that a hard cancel stopped. */
 const CANCELLED = "The run was cancelled before this call had a result. Its outcome is unknown.";
+
+/** What a call gets whose run failed. */
+const FAILED = "The run failed before this call had a result. Its outcome is unknown.";
 
 type Ending = Pick<TurnEnd, "stopReason" | "answer" | "outputText"> & {
   readonly error: RunError | null;
@@ -215,24 +219,27 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       return kind === "finished" ? { finished: true } : { finished: false, rows };
     },
     fail: async (error) => {
-      await finish({ stopReason: "end_turn", answer: null, outputText: draft.text(), error, cancelled: false });
+      const text = draft.text();
+      draft.abandon();
+      // What tools did that were done is kept; a batch of which nothing is known is closed by the next run (M7).
+      const open = log.openBatch();
+      if (open !== null && open.answered.size > 0) await log.close(open, FAILED);
+      await finish({ stopReason: "end_turn", answer: null, outputText: text, error, cancelled: false });
     },
     cancel: async () => {
       const text = draft.text();
       draft.abandon();
       const open = log.openBatch();
-      if (open !== null) {
-        const { calls, answered } = open;
-        const stopped = { content: CANCELLED, isError: true };
-        await log.results(calls.map((call) => answered.get(call.id) ?? { call, result: stopped, durationMs: 0 }));
-      }
+      if (open !== null) await log.close(open, CANCELLED);
       await finish({ stopReason: "end_turn", answer: null, outputText: text, error: null, cancelled: true });
     },
     handOver: async () => {
       await draft.settle();
       draft.abandon();
       const { pause: left, publish } = pause();
-      await storeHandOver(db, run, left);
+      const answered = log.openBatch()?.answered ?? [];
+      const kept = new Map([...answered].map(([id, { result }]) => [id, storedAnswerOf(result)]));
+      await storeHandOver(db, run, left, kept);
       nextRun = runId;
       ended = paused("running");
       publish();

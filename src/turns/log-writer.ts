@@ -7,6 +7,8 @@ import type { EventSink } from "../protocol/events.ts";
 import { type Seq, seq } from "../protocol/ids.ts";
 import { externaliseMedia, type PutMedia } from "../protocol/media-text.ts";
 import type { LogRow, ModelResponse, ToolCall } from "../protocol/messages.ts";
+import type { PrivateState } from "../protocol/middleware.ts";
+import type { ToolResult } from "../protocol/tool.ts";
 import type { LoadedSession } from "../store/loaded-session.ts";
 import type { PlacedRow, RunIdentity, StepRecord } from "../store/statements.ts";
 import { storeAssistant, storeProgress, storeResults } from "../store/steps.ts";
@@ -21,6 +23,7 @@ import { usageJson } from "./usage-json.ts";
 export interface LogWriterOptions {
   readonly deps: Pick<Deps, "db" | "newId" | "now" | "log">;
   readonly session: LoadedSession;
+  readonly state: PrivateState;
   readonly prices: PriceList | null;
   readonly putMedia: PutMedia;
   readonly sink: EventSink;
@@ -62,8 +65,13 @@ export interface LogWriter extends Pick<Journal, "assistant" | "results"> {
   moved(rows: readonly LogRow[], nextSeq: number): void;
   /** Calls that have no stored results; null for none. */
   openBatch(): OpenBatch | null;
-  /** @param openBatchSeq where the calls stand */
-  reopen(openBatchSeq: Seq, calls: readonly ToolCall[]): void;
+  /**
+   * @param openBatchSeq where the calls stand
+   * @param answers results that are there already, by call
+   */
+  reopen(openBatchSeq: Seq, calls: readonly ToolCall[], answers?: ReadonlyMap<string, ToolResult>): void;
+  /** Stores what was answered of a batch that is stopped, and why the rest was not. */
+  close(batch: OpenBatch, why: string): Promise<void>;
 }
 
 export const createLogWriter = (options: LogWriterOptions): LogWriter => {
@@ -89,6 +97,7 @@ export const createLogWriter = (options: LogWriterOptions): LogWriter => {
   /** The first seq after all rows of the log, one kept free for results included. */
   let nextSeq = session.nextSeq;
   let open: OpenBatch | null = null;
+  let storedTodos = options.state.todos;
 
   const heed = (cancelled: boolean): void => {
     if (cancelled) options.onCancelled();
@@ -162,7 +171,10 @@ export const createLogWriter = (options: LogWriterOptions): LogWriter => {
     });
     await draft.settle();
     const { record, publish } = take();
-    const after = await storeResults(db, run, { row, seq: place }, seq(nextSeq), record);
+    const { todos } = options.state;
+    const written = todos === storedTodos ? null : todos;
+    const after = await storeResults(db, run, { row, seq: place }, seq(nextSeq), record, written);
+    storedTodos = todos;
     publish();
     nextSeq = after.nextSeq;
     open = null;
@@ -191,8 +203,16 @@ export const createLogWriter = (options: LogWriterOptions): LogWriter => {
       noteMoved(rows);
     },
     openBatch: () => open,
-    reopen: (openBatchSeq, calls) => {
-      open = { seq: openBatchSeq, calls, answered: new Map() };
+    reopen: (openBatchSeq, calls, answers = new Map()) => {
+      const answered = calls.flatMap((call) => {
+        const result = answers.get(call.id);
+        return result === undefined ? [] : [[call.id, { call, result, durationMs: 0 }] as const];
+      });
+      open = { seq: openBatchSeq, calls, answered: new Map(answered) };
+    },
+    close: async ({ calls, answered }, why) => {
+      const stopped = { content: why, isError: true };
+      await results(calls.map((call) => answered.get(call.id) ?? { call, result: stopped, durationMs: 0 }));
     },
   };
 };

@@ -17,6 +17,15 @@ const callsOf = (row: LogRow): readonly ToolCall[] =>
     return [{ id, name, inputText: input === undefined ? "{}" : block.slice(input.start, input.end) }];
   });
 
+/** The text of an answer, as its run shows it. */
+const textOf = (row: LogRow | undefined): string =>
+  row === undefined
+    ? ""
+    : arrayElements(row.content)
+        .map(({ start, end }): { type?: unknown; text?: unknown } => JSON.parse(row.content.slice(start, end)))
+        .flatMap(({ type, text }) => (type === "text" && typeof text === "string" ? [text] : []))
+        .join("");
+
 /** What a call gets whose run ended before its result was stored (M7). */
 const ABANDONED = toolError(
   "The run that made this call was interrupted before a result was stored. Its outcome is unknown.",
@@ -32,16 +41,17 @@ export const resume = async (prepared: PreparedRun, session: LoadedSession): Pro
   const { openBatchSeq, rows, run } = session;
   turn.rows.push(...rows);
   const steps = run.totals.steps;
+  const lastText = textOf(rows.findLast((row) => row.origin === "assistant" && row.runId === session.lease.holder));
   const open = openBatchSeq === null ? undefined : rows.find((row) => row.seq === openBatchSeq);
-  if (open === undefined) return { steps, batch: null };
+  if (open === undefined) return { steps, lastText, batch: null };
   const calls = callsOf(open);
+  if (open.runId === session.lease.holder) {
+    const answers = new Map([...run.answers].map(([id, answer]) => [id, resultOf(answer)]));
+    journal.reopen(open.seq, calls, answers);
+    return { steps, lastText, batch: { calls, answers } };
+  }
   journal.reopen(open.seq, calls);
-  if (open.runId === session.lease.holder)
-    return {
-      steps,
-      batch: { calls, answers: new Map([...run.answers].map(([id, answer]) => [id, resultOf(answer)])) },
-    };
   turn.rows.push(...(await journal.results(calls.map((call) => ({ call, result: ABANDONED, durationMs: 0 })))));
   turn.rows.sort((a, b) => a.seq - b.seq);
-  return { steps, batch: null };
+  return { steps, lastText, batch: null };
 };

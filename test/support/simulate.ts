@@ -425,7 +425,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
     let outcome: TurnOutcome = "finished";
     let said = "";
     try {
-      await runLoop(turnOf, { steps: 0, batch: null });
+      await runLoop(turnOf, { steps: 0, lastText: "", batch: null });
     } catch (error) {
       outcome = outcomeOf(error);
       said = error instanceof Error ? error.message : "";

@@ -164,6 +164,22 @@ describe("a turn in the background", () => {
   });
 });
 
+describe("a run that goes on and ends at once", () => {
+  it("shows the text of the part before", async () => {
+    platform.simulator.enqueue({
+      reply: { content: [{ type: "text", text: "let me ask" }, asks("toolu_1")], stop_reason: "tool_use" },
+    });
+    const { id } = (await turn({ input: "go", max_steps: 1 })).body;
+    const tool_results = [{ tool_use_id: "toolu_1", content: "yes" }];
+    expect((await call("POST", `/v1/runs/${id}/tool_results`, { tool_results })).body).toMatchObject({
+      status: "completed",
+      stop_reason: "max_steps",
+      output_text: "let me ask",
+      steps: 1,
+    });
+  });
+});
+
 describe("a cancel", () => {
   it("stops a model call within 2 s and keeps what was said as output_text; the next turn is valid", async () => {
     platform.simulator.enqueue({ hold: "cut", reply: { content: "never said" } });
@@ -212,6 +228,20 @@ describe("a cancel", () => {
     expect((await turn({ input: "go on" })).body.output_text).toBe("fine");
   });
 
+  it("of a queued run is told to a client that follows it: the last event always arrives", async () => {
+    const first = await held("queued cancel", "one");
+    const stream = await openTurn(platform.url, tenant, session, { input: "second", on_busy: "queue" });
+    const id = String(stream.headers.get("hango-run-id"));
+    const events = await readEvents(stream, ({ event }) => {
+      if (event === "run.queued") void call("POST", `/v1/runs/${id}/cancel`);
+      return false;
+    });
+    expect(events.map(({ event }) => event)).toEqual(["run.queued", "run.cancelled"]);
+    platform.simulator.release("queued cancel");
+    await first.events;
+    expect(await log()).toEqual(["user: first", "assistant: one"]);
+  });
+
   it("of a queued run takes it out of the queue; the others keep their order", async () => {
     const first = await held("queued", "one");
     platform.simulator.enqueue({ reply: { content: "three" } });
@@ -233,6 +263,16 @@ describe("a cancel", () => {
     expect(await leases()).toEqual([{ lease_holder: null, waiting_run_id: null }]);
     platform.simulator.enqueue({ reply: { content: "fine" } });
     expect((await turn({ input: "again" })).body.output_text).toBe("fine");
+  });
+
+  it("keeps the results that its caller had sent (M7)", async () => {
+    platform.simulator.enqueue({ reply: { content: [asks("toolu_a"), asks("toolu_b")] } });
+    const { id } = (await turn({ input: "go" })).body;
+    const tool_results = [{ tool_use_id: "toolu_a", content: "the answer" }];
+    expect((await call("POST", `/v1/runs/${id}/tool_results`, { tool_results })).status).toBe(202);
+    await call("POST", `/v1/runs/${id}/cancel`);
+    await ended(id, "cancelled");
+    expect((await log()).at(-1)).toMatch(/^user: the answer .*cancelled/);
   });
 
   it("of a run whose Worker is dead needs no lease to expire: the sweeper ends it", async () => {
