@@ -16,7 +16,9 @@ import type { Turn } from "./turn.ts";
 export class BudgetReached extends Error {
   override readonly name = "BudgetReached";
   constructor() {
-    super("the budget was reached before the turn made a model call");
+    super(
+      "the budget was reached before the turn made a model call: raise `budget.max_usd` of the session or of the turn, or take it away",
+    );
   }
 }
 

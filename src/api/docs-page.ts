@@ -162,12 +162,24 @@ const table = (title: string, rows: readonly (readonly [string, string, string])
           <tbody>${rows.map(([name, type, what]) => html`<tr><td><code>${name}</code></td><td>${type}</td><td>${prose(what)}</td></tr>`)}</tbody>
         </table>`;
 
-const membersOf = (schema: Schema, resolve: Resolve): readonly (readonly [string, string, string])[] =>
-  Object.entries(schema.properties ?? {}).map(([name, member]) => [
+type Rows = readonly (readonly [string, string, string])[];
+
+const membersOf = (schema: Schema, resolve: Resolve): Rows => [
+  ...(schema.allOf ?? []).flatMap((part) => membersOf(resolve(part), resolve)),
+  ...Object.entries(schema.properties ?? {}).map(([name, member]): readonly [string, string, string] => [
     schema.required?.includes(name) ? `${name} (required)` : name,
     typeWords(member),
     resolve(member).description ?? member.description ?? "",
-  ]);
+  ]),
+];
+
+/** What is one of several objects has a table for each. */
+const bodyTables = (schema: Schema, resolve: Resolve) => {
+  const branches = schema.oneOf ?? schema.anyOf;
+  return branches === undefined
+    ? table("Body", membersOf(schema, resolve))
+    : branches.map((branch) => table(`Body: ${typeWords(branch)}`, membersOf(resolve(branch), resolve)));
+};
 
 const answerType = (content: Content = {}): string =>
   Object.entries(content)
@@ -205,7 +217,7 @@ const section = (listed: Listed, origin: string, resolve: Resolve) => {
     <p>${operation.summary ?? ""}</p>
     ${(operation.description ?? "").split("\n\n").map((paragraph) => html`<p>${prose(paragraph)}</p>`)}
     ${table("Parameters", parameters)}
-    ${table("Body", schema === undefined ? [] : membersOf(schema, resolve))}
+    ${schema === undefined ? "" : bodyTables(schema, resolve)}
     ${bodyType === "application/json" ? html`<h4>Example body</h4><pre>${JSON.stringify(example, null, 2)}</pre>` : ""}
     <h4>Try it</h4>
     <pre>${curlOf(listed, origin, example, bodyType)}</pre>

@@ -31,15 +31,25 @@ const flatten = (issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey
     const typed = issue.errors.filter((branch) => !branch.some(failsAtType));
     const closest = (typed.length > 0 ? typed : issue.errors).toSorted((a, b) => a.length - b.length)[0] ?? [];
     if (typed.length > 0) return flatten(closest, path);
-    const expected = [...new Set(issue.errors.flatMap((branch) => branch.map(({ message }) => lower(message))))];
-    return [{ path: [...path, ...(closest[0]?.path ?? [])], message: expected.join("; or ") }];
+    const place = closest[0]?.path ?? [];
+    return [{ path: [...path, ...place], message: expectedAt(issue.errors, place) }];
   });
+
+/** What the branches of a union expect in one place; what another one says as well is not said twice. */
+const expectedAt = (branches: readonly (readonly z.core.$ZodIssue[])[], place: readonly PropertyKey[]): string => {
+  const there = branches.flat().filter(({ path }) => jsonPath(path) === jsonPath(place));
+  const all = [...new Set(there.map(({ message }) => lower(message)))];
+  const isSaidBy = (one: string, other: string): boolean =>
+    one !== other && other.includes(one.replace(/^expected /, ""));
+  return all.filter((one) => !all.some((other) => isSaidBy(one, other))).join("; or ");
+};
 
 /** The branch is not the one that was meant: its `type` is another, or the value is of another kind altogether. */
 const failsAtType = ({ path, code }: z.core.$ZodIssue): boolean =>
   path.length === 0 ? code === "invalid_type" : path.length === 1 && path[0] === "type";
 
-const lower = (message: string): string => message.replace(/^Invalid input: /, "");
+const lower = (message: string): string =>
+  message.replace(/^Invalid input: /, "").replace(/^(expected .*), received undefined$/, "is missing; $1");
 
 /** At most so many problems are listed in a message. */
 const MAX_LISTED = 5;

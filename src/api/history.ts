@@ -70,7 +70,10 @@ export const undoError = (refusal: UndoRefusal, param: string): ApiError => {
     case "too_few":
       return refusal.turns === 0
         ? new ApiError("nothing_to_undo", "The session has no turn.")
-        : invalid(param, `the session has ${refusal.turns} turns to undo; expected at most ${refusal.turns}`);
+        : invalid(
+            param,
+            `the session has ${refusal.turns} ${refusal.turns === 1 ? "turn" : "turns"} to undo; expected at most ${refusal.turns}`,
+          );
     case "no_boundary": {
       const nearest = [refusal.before, refusal.after].filter((at) => at !== null).join(" and ");
       return invalid(param, `a turn must begin right after it; the nearest after which one does: ${nearest}`);

@@ -1,13 +1,23 @@
 /** `POST /hooks/{id}`: the public door of a trigger. No key; what proves the sender is the trigger's own scheme. */
 import { z } from "@hono/zod-openapi";
 import { isId } from "../protocol/ids.ts";
+import { MAX_DEPTH, MAX_VALUES, type PayloadProblem } from "../webhooks/payload.ts";
 import { type HookOutcome, receive } from "../webhooks/receive.ts";
 import { readAtMost } from "./body.ts";
 import type { App, Ctx } from "./env.ts";
 import { respondToError } from "./error-response.ts";
-import { ApiError, notFound } from "./errors.ts";
+import { ApiError, invalid, notFound } from "./errors.ts";
 import { RATE_PERIOD_SECONDS } from "./middleware.ts";
 import { operation } from "./operation.ts";
+
+/** Told to a sender that has proved itself; of what is not its sender's nothing is read. */
+const PAYLOAD_PROBLEMS: Readonly<Record<PayloadProblem, string>> = {
+  not_utf8: "is not valid UTF-8",
+  empty: "is empty; expected JSON",
+  too_deep: `is nested deeper than ${MAX_DEPTH} levels`,
+  too_many_values: `has more than ${MAX_VALUES.toLocaleString("en")} values`,
+  not_json: "is not valid JSON",
+};
 
 const problemOf = (
   outcome: Exclude<HookOutcome, { readonly kind: "taken" } | { readonly kind: "handshake" }>,
@@ -22,11 +32,12 @@ const problemOf = (
         param: "Content-Type",
       });
     case "unverified":
-      return new ApiError("webhook_unverified", "The delivery could not be verified.");
+      return new ApiError(
+        "webhook_unverified",
+        "The delivery could not be verified. The trigger's deliveries, which its owner can read, say why.",
+      );
     case "bad_payload":
-      return new ApiError("invalid_request", "body: is no JSON, or more deeply nested or larger than is taken", {
-        param: "body",
-      });
+      return invalid("body", PAYLOAD_PROBLEMS[outcome.problem]);
     default:
       return outcome satisfies never;
   }

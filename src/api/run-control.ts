@@ -147,7 +147,8 @@ export const registerRunControl = (app: App): void => {
       operationId: "answerToolCalls",
       summary: "Send the results of the caller's tools",
       description:
-        "For a run with the status `requires_action`. Results may come one by one; the run goes on when the last one is there. The first result of a call " +
+        "For a run with the status `requires_action`. Its calls are the `tool_use` blocks of the session's newest message, and stand in the event and the " +
+        "webhook `run.requires_action` with the deadline. Results may come one by one; the run goes on when the last one is there. The first result of a call " +
         "counts, so a request may be repeated.",
       access: { tenant: "write" },
       request: { params: runParam, body: jsonBody(resultsBody) },

@@ -188,7 +188,7 @@ const registerSample = (app: App): void =>
           z
             .object({
               delivery_id: z.string().nullable(),
-              state: z.string(),
+              status: z.string(),
               answer: z.object({ status: z.int(), body: z.string() }),
             })
             .openapi("SampleResult"),
@@ -205,7 +205,7 @@ const registerSample = (app: App): void =>
         const answer = hookAnswer(c, outcome);
         const result = {
           delivery_id: "deliveryId" in outcome ? outcome.deliveryId : null,
-          state: outcome.kind === "taken" ? outcome.state : outcome.kind,
+          status: outcome.kind === "taken" ? outcome.state : outcome.kind,
           answer: { status: answer.status, body: await answer.text() },
         };
         return { status: 200, body: JSON.stringify(result) };

@@ -184,14 +184,12 @@ const defaulted = {
   debounce_seconds: settings.debounce_seconds.default(0),
 };
 
-const webhookTrigger = z
-  .strictObject({
-    type: z.literal("webhook"),
-    ...defaulted,
-    ...optional(webhookSettings),
-    verification: verificationSchema,
-  })
-  .openapi("WebhookTrigger");
+const webhookTrigger = z.strictObject({
+  type: z.literal("webhook"),
+  ...defaulted,
+  ...optional(webhookSettings),
+  verification: verificationSchema,
+});
 
 const cronTrigger = z
   .strictObject({
@@ -209,11 +207,14 @@ export type TriggerSettings = z.infer<typeof triggerSettings>;
 
 export const createTriggerSchema = z
   .discriminatedUnion("type", [
-    webhookTrigger.extend({
-      secret: secretText.optional().openapi({
-        description: "Default: one is made and shown once. Slack's and Stripe's are theirs and must be given.",
-      }),
-    }),
+    // Named here and not above: of two closed objects in an `allOf`, nothing satisfies both.
+    webhookTrigger
+      .extend({
+        secret: secretText.optional().openapi({
+          description: "Default: one is made and shown once. Slack's and Stripe's are theirs and must be given.",
+        }),
+      })
+      .openapi("WebhookTrigger"),
     cronTrigger,
   ])
   .openapi("CreateTrigger", {

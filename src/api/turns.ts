@@ -237,6 +237,12 @@ export const attach = (c: Ctx, attachment: Attachment, replayed = false): Respon
   return stream.response;
 };
 
+/** What a caller can do about a run that holds the session, by what it asked for. */
+const busyMessage = (onBusy: TurnBody["on_busy"]): string =>
+  onBusy === "join"
+    ? "The run that holds this session cannot be joined: it waits for tool results, or is at its end. Answer or cancel it, or send the turn with `on_busy`: `queue`."
+    : "A run holds this session. Wait for it, follow it with GET /v1/runs/{id}/events, or send the turn with `on_busy`: `queue`, `join` or `interrupt`.";
+
 const post = async (c: Ctx, id: string, body: TurnBody): Promise<Response> => {
   const deps = c.get("deps");
   if (body.callback_url !== undefined)
@@ -273,14 +279,10 @@ const post = async (c: Ctx, id: string, body: TurnBody): Promise<Response> => {
     case "session_not_found":
       throw notFound("session");
     case "busy":
-      throw new ApiError(
-        "session_busy",
-        "A run holds this session. Wait for it, follow it with GET /v1/runs/{id}/events, or send the turn with `on_busy`.",
-        {
-          runId: outcome.runId,
-          retryAfterSeconds: outcome.retryAfterSeconds,
-        },
-      );
+      throw new ApiError("session_busy", busyMessage(body.on_busy), {
+        runId: outcome.runId,
+        retryAfterSeconds: outcome.retryAfterSeconds,
+      });
     case "replay":
       if (!outcome.sameRequest) throw idempotencyMismatch();
       return answerStored(c, body, { tenantId: outcome.tenantId, runId: outcome.runId, replayed: true });

@@ -31,7 +31,7 @@ export interface PlatformOptions {
 
 export interface Platform {
   readonly url: string;
-  /** A tenant's key with the scopes read, write and content. */
+  /** A key of a tenant, with every scope: whoever runs the platform may do all that its documentation shows. */
   readonly apiKey: string;
   /** Undefined where a real provider is configured. */
   readonly simulator: Simulator | undefined;
@@ -142,7 +142,7 @@ const apiKeyFor = async (url: string, { adminKey, apiKey }: Kept): Promise<strin
   const key = await post(`${url}/v1/keys`, adminKey, {
     tenant_id: tenant.id,
     name: "npm start",
-    scopes: ["read", "write", "content"],
+    scopes: ["read", "write", "content", "admin"],
   });
   return String(key.secret);
 };

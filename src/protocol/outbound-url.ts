@@ -87,8 +87,7 @@ export const checkOutboundUrl = (url: string, allowPrivate: boolean): string | n
   if (parsed === null) return "must be an absolute https:// URL";
   const { protocol, hostname } = parsed;
   if (protocol !== "https:" && !(allowPrivate && protocol === "http:")) return "must be an https:// URL";
-  if (parsed.username !== "" || parsed.password !== "")
-    return "must not contain a user name or password; use `headers`";
+  if (parsed.username !== "" || parsed.password !== "") return "must not contain a user name or password";
   if (hostname === "") return "must name a host";
   if (allowPrivate) return null;
   // `URL` has already turned decimal, octal, hex and short forms of an IPv4 address into the dotted one.

@@ -5,10 +5,10 @@ import { jsonDepth } from "../protocol/json-text.ts";
 export const MAX_HOOK_BYTES = 1_048_576;
 
 /** Deepest nesting; what services send has under 20 levels. */
-const MAX_DEPTH = 64;
+export const MAX_DEPTH = 64;
 
 /** Most members and items together: a body of 1 MB can hold half a million. */
-const MAX_VALUES = 100_000;
+export const MAX_VALUES = 100_000;
 
 export type PayloadProblem = "not_utf8" | "empty" | "too_deep" | "too_many_values" | "not_json";
 

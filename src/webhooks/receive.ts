@@ -6,7 +6,7 @@ import type { Deps } from "../turns/deps.ts";
 import { configOf, eventView, sessionKeyOf } from "./event.ts";
 import { isOwn, passes } from "./filters.ts";
 import { scalarAt, valueAt } from "./paths.ts";
-import { formOf, keptHeaders, MAX_HOOK_BYTES, readPayload } from "./payload.ts";
+import { formOf, keptHeaders, MAX_HOOK_BYTES, type PayloadProblem, readPayload } from "./payload.ts";
 import { joined, sha256 } from "./schemes/hmac.ts";
 import type { Received } from "./schemes/scheme.ts";
 import type { TriggerConfig, TriggerResponse } from "./trigger-config.ts";
@@ -33,7 +33,7 @@ export type HookOutcome =
   | { readonly kind: "too_large" }
   | { readonly kind: "wrong_content_type" }
   | { readonly kind: "unverified" }
-  | { readonly kind: "bad_payload" }
+  | { readonly kind: "bad_payload"; readonly problem: PayloadProblem }
   /** The sender's question whether anybody is here. */
   | { readonly kind: "handshake"; readonly challenge: string | null; readonly deliveryId: DeliveryId }
   | {
@@ -138,7 +138,7 @@ export const take = async (deps: Deps, { trigger, nowMs }: OpenTrigger, request:
   );
   if (verdict.kind === "refused") return refuse(verdict.reason, { kind: "unverified" });
   const read = readPayload(body, form);
-  if (read.kind === "problem") return refuse(read.problem, { kind: "bad_payload" });
+  if (read.kind === "problem") return refuse(read.problem, { kind: "bad_payload", problem: read.problem });
 
   const { payload, text } = read;
   const store = (d: Pick<NewDelivery, "status" | "reason" | "sessionKey" | "eventId">) =>

@@ -8,6 +8,8 @@ export interface Schedule {
   readonly time_zone: string;
 }
 
+const FIELDS = "five fields (minute, hour, day of month, month, day of week)";
+
 const cronOf = ({ cron, time_zone }: Schedule): Cron =>
   new Cron(cron, { timezone: time_zone, mode: "5-part", paused: true });
 
@@ -30,7 +32,9 @@ export const scheduleProblem = (schedule: Schedule, nowMs: number): string | nul
   try {
     return nextTick(schedule, nowMs) === null ? "names no moment that is still to come" : null;
   } catch (error) {
+    const fields = schedule.cron.trim().split(/\s+/).length;
+    if (fields !== 5 && !schedule.cron.startsWith("@")) return `expected ${FIELDS}, found ${fields}`;
     const said = error instanceof Error ? error.message.replace(/^CronPattern: */, "") : "";
-    return `is no cron expression of five fields (minute, hour, day of month, month, day of week)${said === "" ? "" : `: ${said}`}`;
+    return `is no cron expression of ${FIELDS}${said === "" ? "" : `: ${said}`}`;
   }
 };

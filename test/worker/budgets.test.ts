@@ -88,6 +88,9 @@ describe("a session's budget", () => {
       status: 402,
       body: { error: { type: "billing_error", code: "budget_reached", retryable: false } },
     });
+    expect(refused.body.error.message).toBe(
+      "The budget was reached before the turn made a model call: raise `budget.max_usd` of the session or of the turn, or take it away.",
+    );
     expect(calls()).toBe(before);
     expect((await call("GET", `/v1/runs/${refused.body.error.run_id}`)).body).toMatchObject({
       status: "failed",

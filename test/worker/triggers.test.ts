@@ -151,7 +151,7 @@ describe("the built Worker", () => {
         ...(scheme === "slack" || scheme === "stripe" ? { secret: "given by the sender" } : {}),
       });
       const sample = await call("POST", `/v1/triggers/${made.body.id}/test`, {});
-      expect([sample.status, sample.body.state]).toEqual([200, "ignored"]);
+      expect([sample.status, sample.body.status]).toEqual([200, "ignored"]);
       const refused = await post(made.body.url, "{}", {});
       expect([refused.status, ((await refused.json()) as { error: { code: string } }).error.code]).toEqual([
         401,

@@ -152,6 +152,9 @@ describe("a schedule", () => {
   });
 
   it("may have a nickname; zones must be known", () => {
+    expect(scheduleProblem({ cron: "* * * *", time_zone: "UTC" }, at)).toBe(
+      "expected five fields (minute, hour, day of month, month, day of week), found 4",
+    );
     expect(scheduleProblem({ cron: "@daily", time_zone: "UTC" }, at)).toBeNull();
     expect([isTimeZone("Europe/Berlin"), isTimeZone("Mars/Base")]).toEqual([true, false]);
   });

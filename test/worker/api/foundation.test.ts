@@ -237,6 +237,15 @@ describe("/healthz", () => {
   });
 });
 
+interface Documented {
+  readonly operationId?: string;
+  readonly summary?: string;
+  readonly description?: string;
+  readonly requestBody?: {
+    readonly content: Readonly<Record<string, { readonly schema: { readonly $ref?: string } }>>;
+  };
+}
+
 describe("the description", () => {
   it("is OpenAPI 3.1 with bearer keys, errors everywhere and ids for every operation's parts", async () => {
     const { status, json } = await api.call("GET", "/openapi.json");
@@ -260,6 +269,40 @@ describe("the description", () => {
         expect([path, documented.toSorted()]).toEqual([path, names.toSorted()]);
       }
     }
+  });
+
+  it("says of every operation what it is for, and shows the members of every JSON body", async () => {
+    const document = (await api.call("GET", "/openapi.json")).json;
+    const { text } = await api.call("GET", "/docs");
+    for (const [path, item] of Object.entries<Record<string, Documented>>(document.paths)) {
+      for (const operation of Object.values(item)) {
+        const { operationId = path, summary = "", description = "", requestBody } = operation;
+        expect([operationId, summary === "", description === ""]).toEqual([operationId, false, false]);
+        const article = text.split(`<article id="${operationId}">`)[1]?.split("</article>")[0] ?? "";
+        expect([operationId, article.includes(`<p>${summary.replaceAll("'", "&#39;")}</p>`)]).toEqual([
+          operationId,
+          true,
+        ]);
+        const named = requestBody?.content["application/json"]?.schema.$ref !== undefined;
+        expect([operationId, !named || article.includes("<h4>Body")]).toEqual([operationId, true]);
+      }
+    }
+  });
+
+  it("describes no closed object as a part of another: nothing would satisfy both", async () => {
+    const { components } = (await api.call("GET", "/openapi.json")).json;
+    type Part = { $ref?: string; properties?: object; additionalProperties?: boolean };
+    const found = (part: Part): Part =>
+      part.$ref === undefined ? part : components.schemas[part.$ref.split("/").at(-1) ?? ""];
+    const merged: Part[][] = [];
+    JSON.stringify(components, (_, value) => {
+      if (Array.isArray(value?.allOf)) merged.push(value.allOf.map(found));
+      return value;
+    });
+    const objects = merged.map((parts) => parts.filter(({ properties }) => properties !== undefined));
+    expect(
+      objects.filter((parts) => parts.length > 1 && parts.some((part) => part.additionalProperties === false)),
+    ).toEqual([]);
   });
 
   it("is a page without scripts, whose style alone the CSP allows", async () => {

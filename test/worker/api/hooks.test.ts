@@ -40,6 +40,7 @@ const rows = (trigger: Trigger) =>
 const post = (trigger: Trigger, body: BodyInit, headers: Readonly<Record<string, string>>): Promise<Answer> =>
   api.call("POST", `/hooks/${trigger.id}`, { body, headers: { "Content-Type": "application/json", ...headers } });
 
+const UNVERIFIED = "The delivery could not be verified. The trigger's deliveries, which its owner can read, say why.";
 const sign = (body: string, secret = SECRET) => `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
 
 let count = 0;
@@ -190,14 +191,14 @@ describe("what is refused leaves nothing but a row without a payload", () => {
     const trigger = await create({});
     const answer = await github(trigger, { a: 1 }, { "X-Hub-Signature-256": sign("other") });
     await refused(trigger, answer, 401, "webhook_unverified", "signature_wrong");
-    expect(answer.json.error.message).toBe("The delivery could not be verified.");
+    expect(answer.json.error.message).toBe(UNVERIFIED);
   });
 
   it("no signature: the same answer", async () => {
     const trigger = await create({});
     const answer = await post(trigger, "{}", {});
     await refused(trigger, answer, 401, "webhook_unverified", "signature_missing");
-    expect(answer.json.error.message).toBe("The delivery could not be verified.");
+    expect(answer.json.error.message).toBe(UNVERIFIED);
   });
 
   it("a stale time: 401", async () => {
@@ -258,15 +259,17 @@ describe("what is refused leaves nothing but a row without a payload", () => {
     await refused(trigger, answer, 415, "unsupported_media_type", "wrong_content_type");
   });
 
-  it.each<[string, string, string]>([
-    ["huge nesting", `${"[".repeat(10_000)}${"]".repeat(10_000)}`, "too_deep"],
-    ["huge nesting that never closes", '{"a":'.repeat(100_000), "too_deep"],
-    ["very many values", `[${"0,".repeat(200_000)}0]`, "too_many_values"],
-    ["no JSON", "{not json", "not_json"],
-    ["nothing", "", "empty"],
-  ])("%s: 400, although it is signed", async (_, body, reason) => {
+  it.each<[string, string, string, string]>([
+    ["huge nesting", `${"[".repeat(10_000)}${"]".repeat(10_000)}`, "too_deep", "is nested deeper than 64 levels"],
+    ["huge nesting that never closes", '{"a":'.repeat(100_000), "too_deep", "is nested deeper than 64 levels"],
+    ["very many values", `[${"0,".repeat(200_000)}0]`, "too_many_values", "has more than 100,000 values"],
+    ["no JSON", "{not json", "not_json", "is not valid JSON"],
+    ["nothing", "", "empty", "is empty; expected JSON"],
+  ])("%s: 400, although it is signed, and told what it is", async (_, body, reason, message) => {
     const trigger = await create({});
-    await refused(trigger, await github(trigger, body), 400, "invalid_request", reason);
+    const answer = await github(trigger, body);
+    await refused(trigger, answer, 400, "invalid_request", reason);
+    expect(answer.json.error.message).toBe(`body: ${message}`);
   });
 
   it("bytes that are no text: 400, although they are signed", async () => {
@@ -393,7 +396,7 @@ describe("the sample sender", () => {
       const secret = scheme === "standard" ? "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" : "0123456789abcdef";
       const trigger = await create({ verification: { scheme }, secret });
       const answer = await api.call("POST", `/v1/triggers/${trigger.id}/test`, { key: tenant.key, json: {} });
-      expect([answer.status, answer.json.state, answer.json.answer.status]).toEqual([
+      expect([answer.status, answer.json.status, answer.json.answer.status]).toEqual([
         200,
         "accepted",
         scheme === "slack" ? 200 : 202,
@@ -412,8 +415,8 @@ describe("the sample sender", () => {
   it("takes a payload and headers of one's own", async () => {
     const trigger = await create({ filters: [{ path: "headers.x-github-event", equals: "push" }] });
     const test = (json: object) => api.call("POST", `/v1/triggers/${trigger.id}/test`, { key: tenant.key, json });
-    expect((await test({})).json.state).toBe("ignored");
-    expect((await test({ payload: { a: 1 }, headers: { "X-GitHub-Event": "push" } })).json.state).toBe("accepted");
+    expect((await test({})).json.status).toBe("ignored");
+    expect((await test({ payload: { a: 1 }, headers: { "X-GitHub-Event": "push" } })).json.status).toBe("accepted");
   });
 });
 

@@ -181,13 +181,20 @@ describe("POST /v1/sessions", () => {
     expect(failure(await create(json))).toEqual({ status: 400, code: "invalid_request", param });
   });
 
+  it("names the kinds of tools, each once, where the kind is unknown", async () => {
+    const { json } = await create({ tools: [{ type: "bash_20250101", name: "bash" }] });
+    expect(json.error.message).toBe(
+      'tools[0].type: expected "http", "custom" (or no type), "web_search_...", "web_fetch_..." or "code_execution_..."',
+    );
+  });
+
   it("says what was expected", async () => {
     const { json } = await create({ max_steps: "many", tools: [{ type: "http", name: "x" }] });
     expect(json.error).toEqual({
       type: "invalid_request_error",
       code: "invalid_request",
       message:
-        "tools[0].description: expected string, received undefined; tools[0].input_schema: expected object, received undefined; tools[0].url: expected string, received undefined; max_steps: expected number, received string",
+        "tools[0].description: is missing; expected string; tools[0].input_schema: is missing; expected object; tools[0].url: is missing; expected string; max_steps: expected number, received string",
       param: "tools[0].description",
       retryable: false,
     });

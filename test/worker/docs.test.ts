@@ -1,0 +1,183 @@
+/**
+ * The guides do what they say: their blocks marked `sh` are run from the first to the last, as they are printed. The test's own are only what
+ * a reader puts in (the address and the key) and the receivers. A block after `<!-- not run: why -->` is left out.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createServer, type IncomingMessage, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { dirname, join } from "node:path";
+import { Webhook } from "standardwebhooks";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import {
+  type Call,
+  callerOf,
+  makeTenant,
+  startTestPlatform,
+  type Tenant,
+  type TestPlatform,
+} from "../support/platform.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+interface Received {
+  readonly path: string;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: string;
+}
+
+let platform: TestPlatform;
+let tenant: Tenant;
+let call: Call;
+let server: Server;
+let receiver: string;
+let received: Received[];
+let arrived: PromiseWithResolvers<void>;
+
+const addressOf = (of: Server): string => `127.0.0.1:${(of.address() as AddressInfo).port}`;
+
+beforeAll(async () => {
+  platform = await startTestPlatform();
+  server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    received.push({ path: request.url ?? "", headers: request.headers, body: Buffer.concat(chunks).toString() });
+    response.writeHead(204).end();
+    arrived.resolve();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  receiver = `http://${addressOf(server)}`;
+}, 120_000);
+afterAll(async () => {
+  server.closeAllConnections();
+  server.close();
+  await platform.close();
+});
+beforeEach(async () => {
+  received = [];
+  arrived = Promise.withResolvers();
+  tenant = await makeTenant(platform.database);
+  call = callerOf(platform.url, tenant);
+});
+
+/** Blocks of a page that are run, in its order. */
+const shellBlocks = async (page: string): Promise<readonly string[]> => {
+  const text = await readFile(join(ROOT, page), "utf8");
+  return [...text.matchAll(/(<!-- not run: [^\n]+ -->\n+)?^```sh\n([\s\S]*?)^```$/gm)]
+    .filter(([, leftOut]) => leftOut === undefined)
+    .map(([, , block = ""]) => block);
+};
+
+/** A port that nobody has at this moment, for a server that the page itself starts. */
+const freeAddress = async (): Promise<string> => {
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const address = addressOf(probe);
+  await new Promise((resolve) => probe.close(resolve));
+  return address;
+};
+
+/** Runs blocks in one shell, as somebody does who pastes them one after the other; stops at the first command that fails. */
+const run = async (blocks: readonly string[]): Promise<string> => {
+  const [ownHost = "", ownPort = ""] = (await freeAddress()).split(":");
+  const script = blocks
+    .join("\n")
+    .replaceAll("http://127.0.0.1:8787", platform.url)
+    .replaceAll("hango_...", tenant.key)
+    .replaceAll("https://example.com/", `${receiver}/`)
+    .replaceAll("127.0.0.1:9099", `${ownHost}:${ownPort}`)
+    .replaceAll("listen(9099", `listen(${ownPort}`);
+  // A person's second is a machine's twentieth.
+  const shell = spawn("bash", ["-euo", "pipefail", "-c", `sleep() { command sleep 0.05; }\n${script}`], {
+    detached: true,
+    env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  try {
+    const output: Buffer[] = [];
+    const errors: Buffer[] = [];
+    shell.stdout.on("data", (chunk: Buffer) => output.push(chunk));
+    shell.stderr.on("data", (chunk: Buffer) => errors.push(chunk));
+    const [code] = await once(shell, "exit");
+    const said = Buffer.concat(output).toString();
+    if (code !== 0) throw new Error(`exit ${code} of a page's shell\n${said}\n${Buffer.concat(errors).toString()}`);
+    expect(said).not.toContain('"type":"error"');
+    return said;
+  } finally {
+    // With it go those that it started, also where it did not come to their end.
+    try {
+      if (shell.pid !== undefined) process.kill(-shell.pid, "SIGKILL");
+    } catch {
+      // They have ended.
+    }
+  }
+};
+
+/** What a session says, oldest first, as one text a message. */
+const said = async (key: string): Promise<readonly string[]> => {
+  const { body } = await call("GET", `/v1/sessions/key:${encodeURIComponent(key)}/messages?order=asc`);
+  return body.data.map((message: { content: { text?: string }[] }) => message.content.map(({ text }) => text).join(""));
+};
+
+describe("README.md", () => {
+  it("its first turn streams the run and writes the file", async () => {
+    const output = await run(await shellBlocks("README.md"));
+    expect(output).toContain("event: run.completed");
+    expect((await call("GET", "/v1/sessions/key:demo/files/notes.md")).body).toBe("hango was here");
+  }, 60_000);
+});
+
+describe("docs/history.md", () => {
+  it("rewinds, retries and forks as the page shows", async () => {
+    const blocks = await shellBlocks("docs/history.md");
+    expect(blocks).toHaveLength(4);
+    const output = await run(blocks);
+    expect(output).toMatch(/"undone": ?\{[^}]*"first_seq": ?5[^}]*\}/);
+    const log = await said("support-1");
+    expect(log[0]).toBe("one");
+    // "two" was undone and is there again, with an answer of its own.
+    expect(log.filter((text) => text === "two")).toHaveLength(1);
+    expect(log).toHaveLength(4);
+    const fork = await call("GET", "/v1/sessions/key:support-1-other-way");
+    expect([fork.body.title, fork.body.forked_at_seq]).toEqual(["Another way", 2]);
+  }, 60_000);
+});
+
+describe("docs/webhooks.md", () => {
+  it("GitHub and Slack make turns whose replies are seen, and outbound events arrive signed", async () => {
+    const blocks = await shellBlocks("docs/webhooks.md");
+    expect(blocks).toHaveLength(5);
+    const output = await run(blocks);
+
+    // GitHub: the delivery is accepted, the run has answered, and the reply went to the server that the page starts.
+    expect(output).toMatch(/\{"delivery_id":"dlv_\w+","status":"accepted"\}/);
+    const github = await said("github:octo/hello#7");
+    expect(github).toHaveLength(2);
+    expect(github[0]).toContain("Issue `7` was opened: `It breaks` `On start.`");
+    const reply = /^\{"body":".*\}$/m.exec(output.replaceAll("}{", "}\n{"));
+    expect(JSON.parse(reply?.[0] ?? "null").body).toBe((await said("github:octo/hello#8"))[1]);
+
+    // Slack: the handshake, the event, the answer.
+    expect(output).toContain('{"challenge":"3eZbrw1a"}200\n200\n');
+    const slack = await said("slack:T1:C1:1700000000.000100");
+    expect(slack).toHaveLength(2);
+    expect(slack[0]).toContain("`U1` says: `hello`");
+
+    // Outbound: the callback and the endpoint are told, each signed with its own secret.
+    while (received.length < 2) {
+      await arrived.promise;
+      arrived = Promise.withResolvers();
+    }
+    const callbackSecret = (await call("GET", "/v1/webhook_endpoints/callback_secret")).body.secret;
+    const secrets: Readonly<Record<string, string>> = {
+      "/hango": /"secret":"(whsec_[^"]+)"/.exec(output)?.[1] ?? "",
+      "/done": callbackSecret,
+    };
+    expect(received.map(({ path }) => path).toSorted()).toEqual(["/done", "/hango"]);
+    for (const { path, body, headers } of received) {
+      const event = new Webhook(secrets[path] ?? "").verify(body, headers as Record<string, string>);
+      expect(event).toMatchObject({ type: "run.completed", data: { session_key: "ticket-1" } });
+    }
+  }, 90_000);
+});
