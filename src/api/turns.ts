@@ -240,7 +240,7 @@ export const attach = (c: Ctx, attachment: Attachment, replayed = false): Respon
 /** What a caller can do about a run that holds the session, by what it asked for. */
 const busyMessage = (onBusy: TurnBody["on_busy"]): string =>
   onBusy === "join"
-    ? "The run that holds this session cannot be joined: it waits for tool results, or is at its end. Answer or cancel it, or send the turn with `on_busy`: `queue`."
+    ? "The run that holds this session cannot be joined just now: it is at its end, or no turn. Send the turn again, or with `on_busy`: `queue`."
     : "A run holds this session. Wait for it, follow it with GET /v1/runs/{id}/events, or send the turn with `on_busy`: `queue`, `join` or `interrupt`.";
 
 const post = async (c: Ctx, id: string, body: TurnBody): Promise<Response> => {

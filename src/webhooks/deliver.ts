@@ -68,6 +68,11 @@ const idempotencyKeyOf = async ({ trigger, config, deliveries }: Batch): Promise
 /** The input's id follows from the run's, so that a message that comes twice brings one input. */
 const messageIdOf = (runId: RunId): MessageId => `msg_${runId.slice("run_".length)}` as MessageId;
 
+/** The run that was to be joined was just ending: nothing is stored, and the message is to be delivered again. */
+export class RunChanging extends Error {
+  override readonly name = "RunChanging";
+}
+
 const failed = (reason: string): Settlement => ({
   status: "failed",
   reason,
@@ -132,6 +137,7 @@ const enqueue = async (
     triggerId: trigger.id,
     deliveryId: deliveries[0]?.id ?? null,
   });
+  if (outcome.kind === "busy" && config.on_busy !== "reject") throw new RunChanging();
   return settlementOf(outcome, batch, sessionId);
 };
 
