@@ -88,11 +88,19 @@ const refusal = (outcome: Exclude<AnswerOutcome, { kind: "accepted" }>): ApiErro
   }
 };
 
-/** What was asked for is stored: a message that is lost is sent again by the sweeper, and is no reason to refuse. */
-const sendFor = (deps: Deps, { tenantId, sessionId, id }: RunOf & { readonly id: RunId }): Promise<void> =>
-  sendForNext(deps, { tenantId, sessionId }, id).catch(() =>
-    deps.log.warn("a run is left to the sweeper", { run_id: id }),
-  );
+/**
+ * What was asked for is stored: a message that is lost is sent again by the sweeper, and is no reason to refuse.
+ * @returns whether the queue took the message
+ */
+const sendFor = async (deps: Deps, { tenantId, sessionId, id }: RunOf & { readonly id: RunId }): Promise<boolean> => {
+  try {
+    await sendForNext(deps, { tenantId, sessionId }, id);
+    return true;
+  } catch {
+    deps.log.warn("a run is left to the sweeper", { run_id: id });
+    return false;
+  }
+};
 
 const answer = async (c: Ctx, id: string, body: ResultsBody): Promise<Response> => {
   const deps = c.get("deps");
@@ -102,8 +110,9 @@ const answer = async (c: Ctx, id: string, body: ResultsBody): Promise<Response> 
   if (outcome.kind !== "accepted") throw refusal(outcome);
   if (outcome.missing.length > 0)
     return c.json({ ...runJson(outcome.run), missing_tool_results: outcome.missing }, 202);
-  if (outcome.run.status === "running") await sendFor(deps, { tenantId, ...outcome.run });
-  return answerStored(c, { ...body, background: false }, { tenantId, runId, replayed: false });
+  const sent = outcome.run.status !== "running" || (await sendFor(deps, { tenantId, ...outcome.run }));
+  // Nothing is worth waiting for that only the sweeper's next minute begins.
+  return answerStored(c, { ...body, background: !sent }, { tenantId, runId, replayed: false });
 };
 
 const cancel = async (c: Ctx, id: string): Promise<Response> => {
