@@ -42,24 +42,3 @@ export const r2MediaStore = (bucket: R2Bucket, root: string, sleep: (ms: number)
   },
   removeAll: () => removePrefix(bucket, `${root}/media/`),
 });
-
-export const memoryMediaStore = (): MediaStore => {
-  const texts = new Map<string, string>();
-  return {
-    put: async (base64Text) => {
-      const hash = await sha256Hex(base64Text);
-      texts.set(hash, base64Text);
-      return hash;
-    },
-    get: async (hash) => {
-      const text = texts.get(hash);
-      if (text === undefined) throw new MediaMissing(hash);
-      return text;
-    },
-    removeAll: async () => {
-      const count = texts.size;
-      texts.clear();
-      return count;
-    },
-  };
-};

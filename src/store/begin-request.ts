@@ -67,7 +67,7 @@ export type BeginOutcome =
       /** Of a run that is on, or could go on, and that no Worker is at work on: somebody is to send for it. */
       readonly stranded: { readonly tenantId: TenantId; readonly sessionId: SessionId } | null;
     }
-  /** Stored; the queue runs it. `cancelled` is the run that was told to stop for it. */
+  /** Stored; the queue runs it. */
   | { readonly kind: "queued"; readonly runId: RunId; readonly sessionId: SessionId; readonly tenantId: TenantId }
   /** The input goes into the log with the next step of this run (M5). */
   | { readonly kind: "joined"; readonly runId: RunId; readonly sessionId: SessionId; readonly tenantId: TenantId }

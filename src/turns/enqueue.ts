@@ -5,9 +5,6 @@ import type { EnqueueTurn } from "../store/begin-request.ts";
 import type { Deps } from "./deps.ts";
 import { sendForNext } from "./next-run.ts";
 
-export type { OnBusy } from "../store/begin-request.ts";
-export type { RunOptions } from "../store/loaded-session.ts";
-
 /** `input` has the origin `user`, or `event` for a payload (R7). */
 export type QueuedTurn = EnqueueTurn;
 

@@ -1,5 +1,5 @@
 /** A trigger's settings, as the API's schema lets them through and the `config` column keeps them. */
-import type { OnBusy } from "../turns/enqueue.ts";
+import type { OnBusy } from "../store/begin-request.ts";
 import type { Filter, OwnEvents } from "./filters.ts";
 import type { Verification } from "./verification.ts";
 

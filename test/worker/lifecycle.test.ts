@@ -45,6 +45,16 @@ const leases = () =>
   platform.database.sql("select lease_holder, waiting_run_id from session_heads where session_id = $1", [session]);
 const asks = (id: string) => ({ type: "tool_use" as const, id, name: "ask_user", input: { question: id } });
 
+/** Leaves a run that waits for its caller as a Worker leaves one that stops without a word. */
+const abandon = async (id: string, { attempts = 1, leaseSeconds = 0 } = {}): Promise<void> => {
+  await platform.database.sql(
+    `update session_heads set lease_holder = $1, lease_expires_at = hango_now() + make_interval(secs => $3), waiting_run_id = null,
+      waiting_until = null where session_id = $2`,
+    [id, session, leaseSeconds],
+  );
+  await platform.database.sql("update runs set status = 'running', attempts = $2 where id = $1", [id, attempts]);
+};
+
 /** A turn that is held at the model, and the id of its run. */
 const held = async (gate: string, reply: string, body: object = {}) => {
   platform.simulator.enqueue({ hold: gate, reply: { content: reply } });
@@ -278,13 +288,7 @@ describe("a cancel", () => {
   it("of a run whose Worker is dead needs no lease to expire: the sweeper ends it", async () => {
     platform.simulator.enqueue({ reply: { content: [asks("toolu_a")] } });
     const { id } = (await turn({ input: "go" })).body;
-    // As a Worker leaves it that stops without a word.
-    await platform.database.sql(
-      `update session_heads set lease_holder = $1, lease_expires_at = hango_now() + interval '150 seconds', waiting_run_id = null,
-        waiting_until = null where session_id = $2`,
-      [id, session],
-    );
-    await platform.database.sql("update runs set status = 'running' where id = $1", [id]);
+    await abandon(id, { leaseSeconds: 150 });
     await call("POST", `/v1/runs/${id}/cancel`);
     await platform.host.tick();
     expect((await run(id)).status).toBe("running");
@@ -447,12 +451,7 @@ describe("a run whose Worker died", () => {
   it("is tried at most three times, then failed with a reason", async () => {
     platform.simulator.enqueue({ reply: { content: [asks("toolu_a")] } });
     const { id } = (await turn({ input: "go" })).body;
-    await platform.database.sql(
-      `update session_heads set lease_holder = $1, lease_expires_at = hango_now(), waiting_run_id = null, waiting_until = null
-        where session_id = $2`,
-      [id, session],
-    );
-    await platform.database.sql("update runs set status = 'running', attempts = 3 where id = $1", [id]);
+    await abandon(id, { attempts: 3 });
     await platform.host.tick();
     await ended(id, "failed");
     expect(await run(id)).toMatchObject({
@@ -465,12 +464,7 @@ describe("a run whose Worker died", () => {
   it("and who cannot even be prepared is failed too, so that its session is free again", async () => {
     platform.simulator.enqueue({ reply: { content: [asks("toolu_a")] } });
     const { id } = (await turn({ input: "go" })).body;
-    await platform.database.sql(
-      `update session_heads set lease_holder = $1, lease_expires_at = hango_now(), waiting_run_id = null, waiting_until = null
-        where session_id = $2`,
-      [id, session],
-    );
-    await platform.database.sql("update runs set status = 'running', attempts = 4 where id = $1", [id]);
+    await abandon(id, { attempts: 4 });
     await platform.database.sql(`update sessions set settings = '{"max_steps": "broken"}' where id = $1`, [session]);
     await platform.host.tick();
     await ended(id, "failed");
@@ -480,12 +474,7 @@ describe("a run whose Worker died", () => {
   it("is found by the next request to its session, which is told that it is busy", async () => {
     platform.simulator.enqueue({ reply: { content: [asks("toolu_a")] } });
     const { id } = (await turn({ input: "go" })).body;
-    await platform.database.sql(
-      `update session_heads set lease_holder = $1, lease_expires_at = hango_now(), waiting_run_id = null, waiting_until = null
-        where session_id = $2`,
-      [id, session],
-    );
-    await platform.database.sql("update runs set status = 'running' where id = $1", [id]);
+    await abandon(id);
     expect((await turn({ input: "again" })).body.error).toMatchObject({ code: "session_busy", run_id: id });
     // It goes on where it was: it waits for its caller again.
     await ended(id, "requires_action");
