@@ -160,7 +160,8 @@ export const variables = {
   ),
   HANGO_PROVIDER_MAX_RETRIES: variable.defaulted(
     {
-      description: "How often a model call that failed before its stream began is tried again, within the turn's time.",
+      description:
+        "How often a model call that failed in passing, or whose answer broke off, is made again, within the turn's time.",
       ...wholeNumber.words(0, 10),
       default: "2",
     },

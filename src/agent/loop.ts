@@ -8,6 +8,7 @@ import type { ModelCall, RequestDraft } from "../protocol/middleware.ts";
 import type { Tool } from "../protocol/tool.ts";
 import { chatAttributes, genai, hango } from "../telemetry/genai.ts";
 import { type Batch, completeBatch } from "./batch.ts";
+import { isBrokenOff, waitBeforeMs } from "./broken-off.ts";
 import { overflowOf } from "./overflow.ts";
 import { wrapModel } from "./stack.ts";
 import type { Turn } from "./turn.ts";
@@ -130,13 +131,24 @@ interface Answer {
   readonly tools: readonly Tool[];
 }
 
+/** Waits, unless the run ends or is left meanwhile. */
+const pause = async ({ run, leave, sleep }: Turn, waitMs: number): Promise<void> => {
+  const signal = AbortSignal.any([run.signal, leave]);
+  await Promise.race([
+    sleep(waitMs),
+    new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true })),
+  ]);
+  signal.throwIfAborted();
+};
+
 /**
  * One step's answer. What the provider refuses to take is left out and the call made again: thinking that it no longer accepts, once
- * (V5); a prompt that is too long, by the ladder, twice (section 8).
+ * (V5); a prompt that is too long, by the ladder, twice (section 8). An answer that broke off is asked for again.
  */
 const nextAnswer = async (turn: Turn): Promise<Answer> => {
   const { state, span, windowTokens } = turn.run;
   let thinkingDropped = false;
+  let brokenOff = 0;
   for (let overflows = 0; ; ) {
     try {
       const { request, tools } = await assembleRequest(turn);
@@ -147,6 +159,10 @@ const nextAnswer = async (turn: Turn): Promise<Answer> => {
       if (refusesThinking(error) && !thinkingDropped) {
         thinkingDropped = true;
         await turn.view.dropThinking();
+        continue;
+      }
+      if (isBrokenOff(error) && brokenOff < turn.settings.maxRetries) {
+        await pause(turn, waitBeforeMs(brokenOff++));
         continue;
       }
       const overflow = overflowOf(error, { estimateTokens: state.private.estimate, windowTokens });

@@ -13,6 +13,8 @@ export interface AgentSettings {
   readonly maxSteps: number;
   readonly thinking: ThinkingSetting | undefined;
   readonly toolTimeoutMs: number;
+  /** How often an answer that broke off is asked for again, within one step. */
+  readonly maxRetries: number;
   /** Most bytes of a request's messages: they all stand in memory at once (V10). */
   readonly maxRequestBytes: number;
   /** The turn's deadline, ms since the epoch. */
@@ -30,6 +32,7 @@ export interface Turn {
   readonly journal: Journal;
   readonly settings: AgentSettings;
   readonly now: () => number;
+  readonly sleep: (durationMs: number) => Promise<void>;
   readonly onToolFault: (tool: string, error: unknown) => void;
   /** Called around the time spent waiting for the provider, in ms. */
   readonly onProviderTime: (durationMs: number) => void;

@@ -193,10 +193,12 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
       maxRequestBytes: config.requestMaxBytes,
       thinking: settings.thinking,
       toolTimeoutMs: config.toolTimeoutMs,
+      maxRetries: config.anthropic.maxRetries,
       deadlineMs,
       withinBudget: () => withinBudget(budget, journal.totals().costUsd),
     },
     now: deps.now,
+    sleep: deps.sleep,
     onToolFault: (tool, error) =>
       deps.log.error("a tool failed unexpectedly", {
         run_id: run.runId,

@@ -404,11 +404,13 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
         maxSteps: 60,
         thinking: thinks ? (demands ? { type: "enabled", budget_tokens: 1_024 } : { type: "adaptive" }) : undefined,
         toolTimeoutMs: 60_000,
+        maxRetries: 0,
         maxRequestBytes: plan.maxBytes,
         deadlineMs: Number.MAX_SAFE_INTEGER,
         withinBudget: () => true,
       },
       now: () => 0,
+      sleep: async () => undefined,
       onToolFault: (_tool, error) => {
         throw error;
       },

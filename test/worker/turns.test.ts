@@ -56,6 +56,24 @@ describe("a turn", () => {
     ]);
   });
 
+  it.each([
+    ["is cut off", { kind: "cut", after_pieces: 2 }],
+    ["ends in an error of the provider", { kind: "error_event", type: "overloaded_error", after_pieces: 2 }],
+  ] as const)("asks again for an answer that %s, and stores one", async (_, fault) => {
+    platform.simulator.enqueue({ fault, reply: { content: "An answer that breaks off." } });
+    says("Whole now.");
+    const events = await readEvents(await openTurn(platform.url, tenant, session, { input: "hello" }));
+    expect(events.at(-2)).toMatchObject({
+      event: "run.completed",
+      data: { output_text: "Whole now.", steps: 1 },
+    });
+    expect((await log()).map((row: { role: string }) => row.role)).toEqual(["user", "assistant"]);
+    expect(platform.simulator.requests).toHaveLength(2);
+    const told = events.filter((event) => event.event === "message.started").map((event) => event.data.message_id);
+    expect(new Set(told).size).toBe(2);
+    expect(events.find((event) => event.event === "message.completed")?.data.message_id).toBe(told[1]);
+  });
+
   it("without tools takes exactly 2 round trips to the database, authentication included", async () => {
     says("Hello.");
     const before = platform.database.requests();
