@@ -108,6 +108,7 @@ const runningRecord = (session: LoadedSession, startedAt: string): RunRecord => 
   createdAt: startedAt,
   startedAt,
   finishedAt: null,
+  eventsExpired: false,
 });
 
 const streamHeaders = (c: Ctx, runId: RunId, replayed: boolean) => ({

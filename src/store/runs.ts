@@ -5,7 +5,7 @@ import type { Usage } from "../protocol/messages.ts";
 import type { Db, Row } from "./db.ts";
 import type { RunError } from "./finish.ts";
 import type { Page } from "./pages.ts";
-import { number, numberOrNull, text, textOrNull, time, timeOrNull } from "./rows.ts";
+import { flag, number, numberOrNull, text, textOrNull, time, timeOrNull } from "./rows.ts";
 
 export type RunStatus = "queued" | "running" | "requires_action" | "completed" | "failed" | "cancelled";
 
@@ -38,11 +38,13 @@ export interface RunRecord {
   /** Null while it is queued. */
   readonly startedAt: string | null;
   readonly finishedAt: string | null;
+  /** Its events have been removed by age. */
+  readonly eventsExpired: boolean;
 }
 
 const RUN_COLUMNS = sql.raw(
   "r.id, r.session_id, r.status, r.trigger, r.model, r.input_seq, r.stop_reason, r.output_text, r.steps, r.input_tokens, r.output_tokens, " +
-    "r.cache_read_tokens, r.cache_write_tokens, r.cost_usd, r.error::text as error, r.db_round_trips, r.overhead_ms, r.attempts, r.cancel_requested_at, r.created_at, r.started_at, r.finished_at",
+    "r.cache_read_tokens, r.cache_write_tokens, r.cost_usd, r.error::text as error, r.db_round_trips, r.overhead_ms, r.attempts, r.cancel_requested_at, r.created_at, r.started_at, r.finished_at, r.events_expired",
 );
 
 /** Reads a row of `RUN_COLUMNS`. */
@@ -73,6 +75,7 @@ export const runRecord = (row: Row): RunRecord => {
     createdAt: time(row, "created_at"),
     startedAt: timeOrNull(row, "started_at"),
     finishedAt: timeOrNull(row, "finished_at"),
+    eventsExpired: flag(row, "events_expired"),
   };
 };
 

@@ -4,6 +4,7 @@ import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
 import { arrayElements } from "../protocol/json-text.ts";
 import { type Draft, type EventPage, findRun, readEvents, type StoredEvent } from "../store/runs.ts";
 import type { Deps } from "./deps.ts";
+import { runEndData } from "./run-end.ts";
 
 /** How often the store is asked for news, in ms: what a reader of a stream does not notice and a database does not mind. */
 const POLL_MS = 500;
@@ -47,8 +48,8 @@ const draftEvents = (
 const ENDS: ReadonlySet<string> = new Set(["run.completed", "run.failed", "run.cancelled", "session.idle"]);
 
 /**
- * The end of a run of which no event is stored: it was cancelled before it began, when another run was the one to number the session's events.
- * Nothing for a run that began: its end is stored, and the client has it already.
+ * The end of a run of which no event is stored: its events were removed by age, or it was cancelled before it began, when another run was the
+ * one to number the session's events. Nothing for any other: its end is stored, and the client has it already.
  */
 async function* unstoredEnd(
   deps: Pick<Deps, "db">,
@@ -59,8 +60,10 @@ async function* unstoredEnd(
   }: Pick<Following, "tenantId"> & { runId: RunId; base: Omit<RunEvent, "type" | "data" | "runId"> },
 ): AsyncGenerator<RunEvent> {
   const run = await findRun(deps.db, tenantId, runId);
-  if (run?.status !== "cancelled" || run.startedAt !== null) return;
-  yield { ...base, runId, type: "run.cancelled", data: '{"status":"cancelled"}' };
+  if (run === undefined) return;
+  if (run.eventsExpired) yield { ...base, runId, type: `run.${run.status}`, data: JSON.stringify(runEndData(run)) };
+  else if (run.status === "cancelled" && run.startedAt === null)
+    yield { ...base, runId, type: "run.cancelled", data: '{"status":"cancelled"}' };
 }
 
 /**

@@ -16,9 +16,9 @@ import type { EventWriter } from "./event-writer.ts";
 import { createLogWriter, type LogWriterOptions, type Taken } from "./log-writer.ts";
 import { storedAnswerOf } from "./results.ts";
 import { logRowOf } from "./rows.ts";
+import { runEndData } from "./run-end.ts";
 import { sendDeliveries } from "./send-deliveries.ts";
 import type { Tally } from "./tally.ts";
-import { usageJson } from "./usage-json.ts";
 
 export interface JournalOptions extends LogWriterOptions {
   readonly deps: LogWriterOptions["deps"] & Pick<Deps, "queue" | "waitUntil">;
@@ -100,6 +100,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     createdAt: session.run.createdAt,
     startedAt: session.run.startedAt,
     finishedAt: null,
+    eventsExpired: false,
   });
 
   const pause = () => {
@@ -135,15 +136,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       error,
       ...soFar(1),
     } as const;
-    events.note(`run.${status}`, {
-      status,
-      stop_reason: facts.stopReason,
-      output_text: outputText,
-      steps,
-      usage: usageJson(usage),
-      cost_usd: costUsd,
-      ...(error === null ? {} : { error }),
-    });
+    events.note(`run.${status}`, runEndData({ ...facts, steps, usage, costUsd }));
     events.note("session.idle", {});
     const closing = take();
     const outcome = await storeFinish(db, run, {
@@ -175,6 +168,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       createdAt: outcome.createdAt,
       startedAt: outcome.startedAt,
       finishedAt: outcome.finishedAt,
+      eventsExpired: false,
     };
     nextRun = outcome.next;
     closing.publish();

@@ -1,7 +1,8 @@
 /** What is removed by age, by the database's clock; the log is not. */
 import { beforeAll, describe, expect, it } from "vitest";
-import type { RunId, TenantId } from "../../../src/protocol/ids.ts";
-import { readEvents } from "../../../src/store/runs.ts";
+import type { RunEvent } from "../../../src/protocol/events.ts";
+import type { RunId, SessionId, TenantId } from "../../../src/protocol/ids.ts";
+import { follow } from "../../../src/turns/follow.ts";
 import { maintain } from "../../../src/turns/maintenance.ts";
 import { turnTasks } from "../../../src/turns/tasks.ts";
 import { type Harness, harness, type TestTenant } from "./harness.ts";
@@ -103,12 +104,15 @@ describe("what runs and deliveries leave", () => {
     ]);
     expect((await api.call("GET", `/v1/sessions/${session}/messages`, { key: tenant.key })).json.data).toHaveLength(1);
     expect((await api.call("GET", "/v1/runs/run_1", { key: tenant.key })).json.status).toBe("completed");
-    // Who attaches to it finds nothing, and that it is over.
-    expect(await readEvents(api.deps.db, tenant.id as TenantId, { runId: "run_1" as RunId }, 0)).toMatchObject({
-      events: [],
-      open: null,
-      gone: false,
-    });
+    // Who attaches to it is told how it ended, whatever was told of it before.
+    for (const after of [0, 900]) {
+      const told: RunEvent[] = [];
+      const scope = { tenantId: tenant.id as TenantId, sessionId: session as SessionId, runId: "run_1" as RunId };
+      const { signal } = new AbortController();
+      for await (const event of follow(api.deps, { ...scope, after, signal })) told.push(event);
+      expect(told).toMatchObject([{ n: null, type: "run.completed" }]);
+      expect(JSON.parse(told[0]?.data ?? "")).toMatchObject({ status: "completed", steps: 0, output_text: null });
+    }
   });
 
   it("what finished deliveries carried goes too, their rows stay, and what is still to be done keeps it", async () => {
