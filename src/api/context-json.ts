@@ -2,6 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { RawJson } from "../protocol/json-text.ts";
 import type { ContextReport } from "../turns/context-report.ts";
+import { guardsSchema, showGuards } from "./guards-json.ts";
 
 const range = z.object({ from: z.int(), to: z.int() });
 const tokens = z.int();
@@ -48,13 +49,7 @@ export const contextSchema = z
       demoted_results: z.int(),
       pinned_seq: z.int().nullable(),
     }),
-    guards: z.object({
-      automatic: z.enum(["on", "paused"]).openapi({ description: "Whether the session compacts by itself." }),
-      paused_because: z.string().nullable(),
-      all: z.array(z.string()).openapi({ description: "Everything that holds it back, in words." }),
-      strikes: z.int().openapi({ description: "Compactions without effect since the last that had one." }),
-      last_failure: z.string().nullable(),
-    }),
+    guards: guardsSchema,
     requested: z.boolean().openapi({ description: "A compaction was asked for and waits for the next call." }),
     next: z.object({
       action: z.enum(["send", "count", "shorten", "compact", "fail"]),
@@ -121,13 +116,7 @@ export const showContext = (report: ContextReport) => {
       demoted_results: view.demoted.length,
       pinned_seq: view.generation?.pinned?.seq ?? null,
     },
-    guards: {
-      automatic: guards.words.length === 0 ? "on" : "paused",
-      paused_because: guards.words[0] ?? null,
-      all: guards.words,
-      strikes: guards.state.strikes,
-      last_failure: guards.state.cooldown.reason,
-    },
+    guards: showGuards(guards),
     requested: report.requested !== null,
     next,
     ...(request === null ? {} : { request: new RawJson(request.body), request_note: request.note }),

@@ -2,15 +2,16 @@
  * The Compaction middleware: before every model call it measures the whole request, and where it is too large, or somebody asked, changes
  * what the model is shown. The log is never touched (M6); what was decided is committed before it is sent.
  */
-import { z } from "zod";
 import { seq } from "../protocol/ids.ts";
 import type { LogRow, ModelRequest, ViewMessage } from "../protocol/messages.ts";
 import { promptTokens } from "../protocol/messages.ts";
 import type { ForcedCompaction, Middleware, RunContext } from "../protocol/middleware.ts";
-import { defineTool } from "../protocol/tool.ts";
 import { afterRevision, type Calibration, observe, project } from "./calibration.ts";
+import { compactTool } from "./compact-tool.ts";
 import { estimateRequest } from "./estimate-request.ts";
-import { afterReading, type GuardState } from "./guards.ts";
+import { afterReading } from "./guards/after.ts";
+import { rememberingCommit } from "./guards/remember.ts";
+import type { GuardState } from "./guards/state.ts";
 import { climb } from "./ladder.ts";
 import { type Climbed, floorAfter, type LadderOutcome, type LadderPorts, type Why } from "./ladder-input.ts";
 import type {
@@ -179,7 +180,7 @@ export const compactNow = async (
   request: ModelRequest,
   need: Extract<Need, { kind: "climb" }>,
 ): Promise<LadderOutcome> => {
-  const { live, budgets, history, summariser, commit } = options;
+  const { live, budgets, history, summariser } = options;
   const measure = measurer(options, request);
   const size = measure(live.view);
   const { reason, forced } = need;
@@ -190,7 +191,7 @@ export const compactNow = async (
   const hard =
     (proven && forced?.statedSize === undefined ? AFTER_OVERFLOW * Math.min(limit, size.tokens * scale) : limit) /
     scale;
-  const ports: LadderPorts = { history, summariser, commit };
+  const ports: LadderPorts = { history, summariser, commit: rememberingCommit(options.commit, live) };
   const outcome = await climb({
     sessionId: run.sessionId,
     rows: options.rows,
@@ -222,26 +223,17 @@ export const compactNow = async (
 const settle = (options: CompactionOptions, outcome: LadderOutcome, reason: CompactionReason): void => {
   const { live, events } = options;
   switch (outcome.kind) {
-    case "changed": {
-      live.view = outcome.view;
-      live.guards = outcome.guards;
-      live.calibration = afterRevision(live.calibration, {
-        revision: outcome.view.revision,
-        before: outcome.tokensBefore,
-        after: outcome.tokensAfter,
-      });
-      if (outcome.compaction !== null) {
-        live.compactions++;
-        live.nextGeneration = outcome.compaction.generation.number + 1;
-      }
-      events.compacted({ ...outcome, reason });
+    case "changed":
+      takeOver(options, outcome, reason);
       return;
-    }
     case "unchanged":
       live.guards = outcome.guards;
       events.refused({ reason, why: outcome.why });
       return;
     case "cannot_fit":
+      live.guards = outcome.guards;
+      if (outcome.committed !== null) takeOver(options, outcome.committed, reason);
+      return;
     case "aborted":
       live.guards = outcome.guards;
       return;
@@ -252,15 +244,31 @@ const settle = (options: CompactionOptions, outcome: LadderOutcome, reason: Comp
   }
 };
 
+const takeOver = ({ live, events }: CompactionOptions, climbed: Climbed, reason: CompactionReason): void => {
+  live.view = climbed.view;
+  live.guards = climbed.guards;
+  live.calibration = afterRevision(live.calibration, {
+    revision: climbed.view.revision,
+    before: climbed.tokensBefore,
+    after: climbed.tokensAfter,
+  });
+  if (climbed.compaction !== null) {
+    live.compactions++;
+    live.nextGeneration = climbed.compaction.generation.number + 1;
+  }
+  events.compacted({ ...climbed, reason });
+};
+
 /**
- * Records what differs from the last view before anything is sent: memory or the like that was read anew (V8), and rows that were too many
- * to load (V7). A change that is named, never a silent one.
+ * Records what differs from the last view before anything is sent: memory or the like that was read anew (V8), rows that were too many
+ * to load (V7), and what is shown whole again to another model (G10). A change that is named, never a silent one.
  */
 const recordInputs = async (options: CompactionOptions, run: RunContext): Promise<void> => {
   const { live } = options;
   const volatile = await volatileHash(run.state.private.volatile);
   const unloaded = rangesText(live.view.hidden) !== rangesText(live.stored.hidden);
-  if (volatile === live.view.volatileHash && !unloaded) return;
+  const unclipped = live.view.clippedBefore !== live.stored.clippedBefore;
+  if (volatile === live.view.volatileHash && !unloaded && !unclipped) return;
   const view: ViewState = {
     ...live.view,
     revision: live.stored.revision + 1,
@@ -268,7 +276,7 @@ const recordInputs = async (options: CompactionOptions, run: RunContext): Promis
     // Both stand before every message, and thinking may be bound to what stands before it (V5).
     thinkingFloor: floorAfter({ rows: options.rows, view: live.view, thinkingBound: options.thinkingBound }),
   };
-  const reason = unloaded ? "unloaded" : "volatile";
+  const reason = unclipped ? "model" : unloaded ? "unloaded" : "volatile";
   const sizes = { before: 0, after: 0 };
   if (!(await options.commit.commit({ view, reason, trigger: null, compaction: null, guards: live.guards, sizes })))
     throw new CommitWasLate();
@@ -316,24 +324,6 @@ const answerTokens = (budgets: Budgets, { maxTokens, thinking }: ModelRequest, p
   const least = thinking?.type === "enabled" ? thinking.budget_tokens + LEAST_ANSWER_TOKENS : 0;
   return Math.min(maxTokens, Math.max(fitting, least));
 };
-
-const compactInput = z.strictObject({
-  focus: z.string().max(2_000).optional().describe("What the summary should keep in most detail."),
-});
-
-const compactTool = (run: RunContext) =>
-  defineTool({
-    name: "compact_conversation",
-    description:
-      "Replaces earlier parts of this conversation by a summary before your next step. Use it when you have finished a piece of work and its details are no longer needed. Nothing is lost: the full text stays readable in the history file.",
-    input: compactInput,
-    idempotent: true,
-    parallel: false,
-    run: async ({ focus }) => {
-      run.state.private.forced = { reason: "tool", focus };
-      return { content: "The conversation will be compacted before your next step." };
-    },
-  });
 
 /** See the module's comment. Its place in the stack is documented and pinned by a test. */
 export const compaction = (options: CompactionOptions): Middleware => ({

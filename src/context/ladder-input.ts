@@ -3,7 +3,7 @@ import type { Seq } from "../protocol/ids.ts";
 import { seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import { endsTurn } from "./ask.ts";
-import type { Guard, GuardState } from "./guards.ts";
+import type { Guard, GuardState } from "./guards/state.ts";
 import type { CommitPort, CompactionReason, HistoryPort, Receipt, SummariserPort, SummaryFailure } from "./ports.ts";
 import type { Budgets } from "./trigger.ts";
 import type { SizedView } from "./view.ts";
@@ -56,6 +56,8 @@ export interface Climbed {
   /** Steps that changed the view, in order. */
   readonly steps: readonly Step[];
   readonly clippedByTool: Readonly<Record<string, number>>;
+  /** Why no generation was made, where none was. */
+  readonly why: Why;
 }
 
 export type Step = "clip" | "summarise" | "demote" | "truncate";
@@ -64,8 +66,16 @@ export type LadderOutcome =
   | ({ readonly kind: "changed" } & Climbed)
   /** Nothing was changed: a guard is on, there is nothing to cut, or the summary failed while the view still fits. */
   | { readonly kind: "unchanged"; readonly guards: GuardState; readonly why: Why }
-  /** Even the smallest view is too large (ladder step 6). */
-  | { readonly kind: "cannot_fit"; readonly what: string; readonly guards: GuardState }
+  /**
+   * Even the smallest view is too large (ladder step 6). A generation that was made on the way is committed all the same: it was paid for,
+   * is valid and smaller, and the next turn begins with it (M3).
+   */
+  | {
+      readonly kind: "cannot_fit";
+      readonly what: string;
+      readonly guards: GuardState;
+      readonly committed: Climbed | null;
+    }
   /** The summariser cannot be had and the view does not fit without it: the turn is given up before anything is lost (G2). */
   | { readonly kind: "aborted"; readonly failure: SummaryFailure; readonly guards: GuardState }
   /** The run has lost its session: nothing was stored (M2). */
@@ -74,6 +84,8 @@ export type LadderOutcome =
 export type Why =
   | { readonly kind: "guard"; readonly guard: Guard; readonly words: string }
   | { readonly kind: "nothing_to_cut"; readonly words: string }
+  /** The summary was left out as not worth it (G5). */
+  | { readonly kind: "skipped"; readonly words: string }
   | {
       readonly kind: "failed";
       readonly failure: SummaryFailure;

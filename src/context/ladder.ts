@@ -5,19 +5,20 @@
  */
 import type { LogRow } from "../protocol/messages.ts";
 import { demoteContent, planDemotion } from "./demote.ts";
-import { afterSuccess, beforeForced, decideGuards, type GuardState } from "./guards.ts";
+import { beforeForced } from "./guards/after.ts";
+import { isForced } from "./guards/decide.ts";
+import type { GuardState } from "./guards/state.ts";
 import {
   type Climbed,
   floorAfter,
   type LadderInput,
   type LadderOutcome,
-  lastSeq,
   type Step,
   shown,
   type Why,
 } from "./ladder-input.ts";
 import type { SummaryFailure } from "./ports.ts";
-import { summariseStep } from "./summarise-step.ts";
+import { summaryRung } from "./summary-rung.ts";
 import { type Truncated, toolArgTruncation } from "./tool-arg-truncation.ts";
 import { type CannotFit, planTruncation } from "./truncate.ts";
 import type { SizedView } from "./view.ts";
@@ -89,6 +90,19 @@ const shrink = async (input: LadderInput, state: State): Promise<string | null> 
     : "what must be kept is larger than the window";
 };
 
+/** G5: where the view is truncated for want of a summary, this share of the trigger is aimed at, so that not every turn does it anew. */
+const AFTER_SKIP_SHARE = 0.9;
+
+/** Step 5 down to the trigger, in the place of a summary that was left out (G5). Where nothing can be hidden the view stays as it is. */
+const truncateToTrigger = async (input: LadderInput, state: State): Promise<void> => {
+  const trigger = Math.min(input.triggerTokens, input.hardLimitTokens);
+  if (fits(input, state.size, trigger)) return;
+  const plan = firstTruncation(input, state, [AFTER_SKIP_SHARE * trigger, trigger]);
+  if (plan.kind === "cannot_fit") return;
+  await keepReadable(input, plan.newlyHidden);
+  take(input, state, "truncate", plan.view);
+};
+
 /** Hides oldest turns until the view is under a limit; what is hidden is named in it, which takes room too. */
 const truncation = (input: LadderInput, state: State, limit: number) => {
   for (let tokensToFree = excess(input, state.size, limit); ; ) {
@@ -152,8 +166,8 @@ const cannotFitWords = ({ what, seq: at, keptTokens }: CannotFit): string => {
 const wantsSummary = (input: LadderInput, state: State): boolean =>
   input.reason !== "truncate" && !(input.reason === "threshold" && fits(input, state.size, input.triggerTokens));
 
-const outcomeOf = async (input: LadderInput, state: State, before: SizedView, why: Why): Promise<LadderOutcome> => {
-  if (state.steps.length === 0) return { kind: "unchanged", guards: state.guards, why };
+/** Stores what the steps decided, before it is sent. @returns null where the run has lost its session (M2) */
+const commitSteps = async (input: LadderInput, state: State, before: SizedView, why: Why): Promise<Climbed | null> => {
   const view: ViewState = { ...state.view, revision: input.view.revision + 1 };
   const { compaction, guards, clippedByTool, steps } = state;
   const stored = await input.ports.commit.commit({
@@ -164,33 +178,41 @@ const outcomeOf = async (input: LadderInput, state: State, before: SizedView, wh
     guards,
     sizes: { before: before.tokens, after: state.size.tokens },
   });
-  if (!stored) return { kind: "late" };
-  return {
-    kind: "changed",
-    view,
-    guards,
-    tokensBefore: before.tokens,
-    tokensAfter: state.size.tokens,
-    compaction,
-    steps,
-    clippedByTool,
-  };
+  return stored
+    ? {
+        view,
+        guards,
+        tokensBefore: before.tokens,
+        tokensAfter: state.size.tokens,
+        compaction,
+        steps,
+        clippedByTool,
+        why,
+      }
+    : null;
 };
 
 /** Failures with which the model call would fail as well: hiding rows for it would lose something for nothing (G2). */
 const ABORTING: ReadonlySet<SummaryFailure> = new Set(["authentication", "quota", "network", "overloaded"]);
 
+/** The failure for which the turn is given up where the view does not fit: of now, or of the cooldown that still stands for it (G2). */
+const abortingFailure = (why: Why, { cooldown: { reason } }: GuardState): SummaryFailure | null => {
+  const failure =
+    why.kind === "failed" ? why.failure : why.kind === "guard" && why.guard === "cooldown" ? reason : null;
+  return failure !== null && ABORTING.has(failure) ? failure : null;
+};
+
 /**
  * Climbs the ladder and commits what it decided.
- * @returns the new view, or why there is none; never throws for a failed summary or history write
+ * @returns the new view, or why there is none
+ * @throws what ended the run while its summary was being written; never for a failed summary or history write
  */
 export const climb = async (input: LadderInput): Promise<LadderOutcome> => {
   const before = input.measure(input.view);
   // Somebody who asks ends the cooldown (G9); an overflow only passes it by (G6).
-  const asked = input.reason === "manual" || input.reason === "tool";
   const state: State = {
     view: input.view,
-    guards: asked ? beforeForced(input.guards) : input.guards,
+    guards: isForced(input.reason) ? beforeForced(input.guards) : input.guards,
     size: before,
     steps: [],
     compaction: null,
@@ -202,37 +224,29 @@ export const climb = async (input: LadderInput): Promise<LadderOutcome> => {
   if (clip !== null && take(input, state, "clip", clip.view)) state.clippedByTool = clip.clippedByTool;
 
   if (wantsSummary(input, state)) {
-    const allowed = decideGuards(state.guards, {
-      reason: input.reason,
-      reading: input.reading,
-      // A reading is in the provider's tokens, and so is this; the ladder's own limits are in ours.
-      triggerTokens: input.budgets.triggerTokens,
-    });
-    if (allowed.kind === "blocked") {
-      why = { kind: "guard", guard: allowed.guard, words: allowed.words };
-    } else {
-      const made = await summariseStep(input, state.view, state.size, state.guards);
-      if (made.kind === "made") {
-        const newestSeq = lastSeq(input.rows);
-        state.guards = afterSuccess(state.guards, { generation: made.generation.number, newestSeq });
-        state.compaction = { generation: made.generation, receipt: { ...made.receipt, tokensBefore: before.tokens } };
-        take(input, state, "summarise", made.view);
-      } else {
-        state.guards = made.guards;
-        why = made.why;
-        if (why.kind === "failed")
-          await input.ports.commit.recordFailure(why.failure, state.guards, why.cooldownSeconds);
-      }
+    const rung = await summaryRung(input, state.view, state.size, state.guards);
+    state.guards = rung.guards;
+    if (rung.kind === "none") why = rung.why;
+    else {
+      const { generation, receipt } = rung.compaction;
+      state.compaction = { generation, receipt: { ...receipt, tokensBefore: before.tokens } };
+      take(input, state, "summarise", rung.view);
     }
   }
-  if (why.kind === "failed" && ABORTING.has(why.failure) && !fits(input, state.size, input.hardLimitTokens)) {
-    return { kind: "aborted", failure: why.failure, guards: state.guards };
+  const failure = abortingFailure(why, state.guards);
+  if (failure !== null && !fits(input, state.size, input.hardLimitTokens)) {
+    return { kind: "aborted", failure, guards: state.guards };
   }
+  if (why.kind === "skipped") await truncateToTrigger(input, state);
+  const summarised: State = { ...state, steps: [...state.steps] };
   const tooLarge = await shrink(input, state);
   if (tooLarge !== null) {
-    // A summary that was made is not committed then, and nothing may know of it (M2).
-    const guards = state.compaction === null ? state.guards : input.guards;
-    return { kind: "cannot_fit", what: tooLarge, guards };
+    // The steps after it were for a request that is not sent.
+    const committed = summarised.compaction === null ? null : await commitSteps(input, summarised, before, why);
+    if (summarised.compaction !== null && committed === null) return { kind: "late" };
+    return { kind: "cannot_fit", what: tooLarge, guards: state.guards, committed };
   }
-  return outcomeOf(input, state, before, why);
+  if (state.steps.length === 0) return { kind: "unchanged", guards: state.guards, why };
+  const climbed = await commitSteps(input, state, before, why);
+  return climbed === null ? { kind: "late" } : { kind: "changed", ...climbed };
 };

@@ -1,6 +1,6 @@
 /** What compaction needs from outside the room, wired in `turns/`. Everything else in `context/` takes values and returns values. */
 import type { LogRow, ModelRequest, Usage } from "../protocol/messages.ts";
-import type { GuardState } from "./guards.ts";
+import type { GuardState, Probation } from "./guards/state.ts";
 import type { CompactionReason, SummaryFailure } from "./reasons.ts";
 import type { Generation, HistoryPointer, SeqRange, ViewState } from "./view-state.ts";
 
@@ -39,8 +39,8 @@ export interface SummariserPort {
   readonly windowTokens: number;
   /** @throws ModelError-like errors, read through `failureOf` */
   call(call: SummaryCall): Promise<SummaryAnswer>;
-  /** The class of an error of `call`. */
-  failureOf(error: unknown): SummaryFailure;
+  /** The class of an error of `call`; null for one that says nothing of the summariser: the run itself was ended. */
+  failureOf(error: unknown): SummaryFailure | null;
 }
 
 /** What is known of a committed compaction beside what the view needs: the receipt. */
@@ -53,6 +53,8 @@ export interface Receipt {
   readonly model: string | null;
   readonly usage: Usage | null;
   readonly promptVersion: number;
+  /** SHA-256 of what is covered. */
+  readonly coveredHash: string;
   readonly historySizeBytes: number | null;
   readonly historySha256: string | null;
 }
@@ -75,6 +77,13 @@ export interface CommitPort {
   commit(change: RevisionChange): Promise<boolean>;
   /** Stores what a failure leaves behind (G1): one place for all of them. */
   recordFailure(failure: SummaryFailure, guards: GuardState, cooldownSeconds: number): Promise<void>;
+  /** Sets the probation of a blocked session, where none is set (G4). @returns the one that holds now; null where nothing is stored */
+  armProbation(): Promise<Probation | null>;
+  /**
+   * Asks for the one probe of a probation that has passed (G4): a single conditional UPDATE, whoever asks.
+   * @returns whether it was granted, and the next probation
+   */
+  takeProbe(attemptId: string): Promise<{ readonly isGranted: boolean; readonly probation: Probation }>;
 }
 
 /** The provider's own count, where it has one (E5). Undefined on error or after 2 s. */

@@ -1,13 +1,14 @@
-/** Step 3 of the ladder: a cut, the history file, the summary, and the view with both, accepted or not (sections 4 to 6). */
+/** Step 3 of the ladder: a cut, the history file, the summary, and the view with both, accepted or not (sections 4 to 6). Whether it may be tried: `summary-rung.ts`. */
 
 import { seq } from "../protocol/ids.ts";
 import type { ViewMessage } from "../protocol/messages.ts";
 import { acceptSummary, summarySize } from "./acceptance.ts";
 import { endsTurn, isPaused, openAsk } from "./ask.ts";
-import { type Cut, decideCut, type Keep, type NothingToCut } from "./cut.ts";
-import { afterFailure, afterNothing, type GuardState } from "./guards.ts";
+import { coveredHash } from "./covered-hash.ts";
+import { type Cut, type CutDecision, decideCut, type Keep, type NothingToCut } from "./cut.ts";
+import type { GuardState } from "./guards/state.ts";
 import { PREFIX_VERSION, renderGeneration } from "./handoff.ts";
-import { floorAfter, type LadderInput, shown, type Why } from "./ladder-input.ts";
+import { floorAfter, type LadderInput, shown } from "./ladder-input.ts";
 import type { Receipt, SummaryFailure } from "./ports.ts";
 import { redact } from "./redact.ts";
 import { mergeSections, sectionsOf } from "./sections.ts";
@@ -39,7 +40,8 @@ const problemsOf = (input: LadderInput, view: ViewState, messages: readonly View
   });
 };
 
-const NOTHING: Readonly<Record<NothingToCut, string>> = {
+/** Why there is nothing to cut, in words (C5). */
+export const NOTHING_WORDS: Readonly<Record<NothingToCut, string>> = {
   no_rows: "the session has no messages",
   no_new_rows: "nothing was said since the last compaction",
   all_kept: "everything there is would be kept",
@@ -51,7 +53,25 @@ const keepOf = ({ keep }: Budgets): Keep =>
 
 export type Summarised =
   | { readonly kind: "made"; readonly generation: Generation; readonly receipt: Receipt; readonly view: ViewState }
-  | { readonly kind: "why"; readonly why: Why; readonly guards: GuardState };
+  | { readonly kind: "failed"; readonly failure: SummaryFailure; readonly words: string };
+
+/** What would be covered now (section 4). */
+export const cutOf = (input: LadderInput, view: ViewState, guards: GuardState): CutDecision =>
+  decideCut({
+    rows: shown(input.rows, view),
+    loaded: input.rows,
+    base: view.generation,
+    keep: keepOf(input.budgets),
+    windowTokens: input.budgets.windowTokens,
+    tokensOf: (row) => input.rowTokens(row, view),
+    minTailUserMessages: input.minTailUserMessages,
+    // After an overflow the kept slice is what is too large, and may be cut again.
+    ...(input.reason === "overflow" ? {} : { settledSeq: seq(guards.newestSeq) }),
+  });
+
+/** What a cut would cover anew, in tokens. */
+export const sliceTokens = (input: LadderInput, view: ViewState, cut: Cut): number =>
+  cut.newlyCovered.reduce((sum, row) => sum + input.rowTokens(row, view), 0);
 
 /** Writes the covered rows to the history file; where that fails the API's own messages are named, if sending cannot wait (M1). */
 const offload = async (
@@ -73,46 +93,21 @@ const offload = async (
   }
 };
 
-const failedWith = (guards: GuardState, failure: SummaryFailure, words: string): Summarised => {
-  const after = afterFailure(guards, failure);
-  return {
-    kind: "why",
-    guards: after.state,
-    why: { kind: "failed", failure, words, cooldownSeconds: after.cooldownSeconds },
-  };
-};
+const failed = (failure: SummaryFailure, words: string): Summarised => ({ kind: "failed", failure, words });
 
-/** Makes the next generation, or says why there is none; stores nothing but a section of the history file. */
+/** Makes the next generation, or says what failed; stores nothing but a section of the history file. */
 export const summariseStep = async (
   input: LadderInput,
   view: ViewState,
   before: SizedView,
-  guards: GuardState,
+  cut: Cut,
 ): Promise<Summarised> => {
   const base = view.generation;
-  const cut = decideCut({
-    rows: shown(input.rows, view),
-    loaded: input.rows,
-    base,
-    keep: keepOf(input.budgets),
-    windowTokens: input.budgets.windowTokens,
-    tokensOf: (row) => input.rowTokens(row, view),
-    minTailUserMessages: input.minTailUserMessages,
-    // After an overflow the kept slice is what is too large, and may be cut again.
-    ...(input.reason === "overflow" ? {} : { settledSeq: seq(guards.newestSeq) }),
-  });
-  if (cut.kind === "nothing") {
-    return {
-      kind: "why",
-      guards: afterNothing(guards, input.reason),
-      why: { kind: "nothing_to_cut", words: NOTHING[cut.reason] },
-    };
-  }
   const mustGoOn = before.tokens > input.hardLimitTokens;
   const history = await offload(input, cut, mustGoOn);
-  if (history === null) return failedWith(guards, "transient", "the history file could not be written");
+  if (history === null) return failed("transient", "the history file could not be written");
 
-  const coveredTokens = cut.newlyCovered.reduce((sum, row) => sum + input.rowTokens(row, view), 0);
+  const coveredTokens = sliceTokens(input, view, cut);
   const size = summarySize(coveredTokens, input.budgets.windowTokens);
   const summary = await summarise({
     rows: cut.newlyCovered,
@@ -124,7 +119,7 @@ export const summariseStep = async (
     redact: (text) => redact(text).text,
     estimateTokens: input.estimateTokens,
   });
-  if (summary.kind === "failed") return failedWith(guards, summary.failure, summary.reason);
+  if (summary.kind === "failed") return failed(summary.failure, summary.reason);
 
   const made: Generation = {
     number: input.nextGeneration,
@@ -153,7 +148,7 @@ export const summariseStep = async (
     problems: problemsOf(input, next, after.messages),
     estimateTokens: input.estimateTokens,
   });
-  if (accepted.kind === "rejected") return failedWith(guards, accepted.failure, accepted.reason);
+  if (accepted.kind === "rejected") return failed(accepted.failure, accepted.reason);
   const receipt: Receipt = {
     attemptId: input.attemptId,
     reason: input.reason,
@@ -163,6 +158,7 @@ export const summariseStep = async (
     model: summary.model,
     usage: summary.usage,
     promptVersion: PROMPT_VERSION,
+    coveredHash: await coveredHash(cut.covered),
     historySizeBytes: history.sizeBytes,
     historySha256: history.sha256,
   };

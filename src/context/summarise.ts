@@ -79,7 +79,9 @@ const callOf = async (
   try {
     return { kind: "answered", answer: await input.port.call({ system, prompt, maxTokens }) };
   } catch (error) {
-    return { kind: "failed", failure: input.port.failureOf(error) };
+    const failure = input.port.failureOf(error);
+    if (failure === null) throw error;
+    return { kind: "failed", failure };
   }
 };
 
@@ -93,7 +95,7 @@ const roomFor = (input: SummariseInput, previous: string, maxTokens: number): nu
 /**
  * Summarises rows. A slice that the summariser's window does not take goes in pieces, each call merging its piece into the summary so
  * far, so that there is one text in the end (S1). Every answer passes the gate before it is used (S5).
- * Never throws for a failed call: the failure is the answer.
+ * Never throws for a failed call: the failure is the answer. What ended the run itself is passed on.
  */
 export const summarise = async (given: SummariseInput): Promise<SummaryOutcome> => {
   const input = given.focus === null ? given : { ...given, focus: given.redact(given.focus) };

@@ -3,6 +3,7 @@ import { sql } from "drizzle-orm";
 import type { RunId, Seq, WebhookDeliveryId } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { Db } from "./db.ts";
+import { GUARD_TIMES, guardTimes, type StoredGuardTimes } from "./guards.ts";
 import { busyRun, leaseHeld, RELEASED } from "./lease.ts";
 import { tellOfRun, toldIds } from "./outbox.ts";
 import { flag, logRow, number, textOrNull, time, timeOrNull } from "./rows.ts";
@@ -64,7 +65,12 @@ export type FinishOutcome =
       readonly deliveries: readonly WebhookDeliveryId[];
     }
   /** Input had been waiting and is now in the log after the message: the run is not over. */
-  | { readonly kind: "more_input"; readonly moved: readonly LogRow[]; readonly nextSeq: number };
+  | {
+      readonly kind: "more_input";
+      readonly moved: readonly LogRow[];
+      readonly nextSeq: number;
+      readonly guardTimes: StoredGuardTimes;
+    };
 
 /**
  * Closes a turn: the last message, the run, the session's counters (the one update of `sessions`), and the lease. A completed turn
@@ -101,7 +107,7 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
       sql`update session_heads h set ${RELEASED} where ${leaseHeld(run.lease)} and ${closes}`,
       tellOfRun(run.tenantId, run.lease.holder),
       sql`select r.db_round_trips is not null and r.status = ${finish.status} and h.lease_epoch = ${run.lease.epoch} as closed,
-          (${leaseHeld(run.lease)}) as held, h.next_seq, r.created_at, r.started_at, r.finished_at, r.attempts, ${busyRun} as next
+          (${leaseHeld(run.lease)}) as held, ${GUARD_TIMES}, h.next_seq, r.created_at, r.started_at, r.finished_at, r.attempts, ${busyRun} as next
         from runs r join session_heads h on h.session_id = r.session_id where r.id = ${run.lease.holder}`,
       selectFrom(run, finish.base),
     ],
@@ -122,5 +128,10 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
     };
   }
   const head = requireHeld(state);
-  return { kind: "more_input", moved: (results.at(-1) ?? []).map(logRow), nextSeq: number(head, "next_seq") };
+  return {
+    kind: "more_input",
+    moved: (results.at(-1) ?? []).map(logRow),
+    nextSeq: number(head, "next_seq"),
+    guardTimes: guardTimes(head),
+  };
 };

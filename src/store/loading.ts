@@ -3,8 +3,9 @@ import { type SQL, sql } from "drizzle-orm";
 import type { RunId } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { Row } from "./db.ts";
+import { GUARD_COLUMNS, type StoredGuards, storedGuards } from "./guards.ts";
 import { parseRanges, type StoredRange } from "./ranges.ts";
-import { flag, LOG_COLUMNS, logRow, number, numberOrNull, text, textOrNull } from "./rows.ts";
+import { LOG_COLUMNS, logRow, number, numberOrNull, text, textOrNull } from "./rows.ts";
 import { GENERATION_COLUMNS, REVISION_COLUMNS, type StoredView, storedView } from "./view.ts";
 
 /** How far back rows are read, in windows of the session's model (V7). */
@@ -23,15 +24,6 @@ export interface LoadLimits {
   readonly builtIn: Readonly<Record<string, number>>;
   readonly otherwise: number;
   readonly maxBytes: number;
-}
-
-export interface StoredGuards {
-  /** By the database's clock. */
-  readonly cooldownActive: boolean;
-  /** Why there is, or was, a cooldown. */
-  readonly cooldownReason: string | null;
-  /** As `StepRecord.guardState` last left it; empty before the first. */
-  readonly state: Readonly<Record<string, unknown>>;
 }
 
 export interface Loaded {
@@ -103,8 +95,7 @@ const statementsFrom = ({ from, where, newest }: Source, limits: LoadLimits | nu
     limits === null ? sql`null::bigint` : sql`(${sql.raw(String(WINDOWS_LOADED))} * ${windowTokens(limits)})::bigint`;
   return [
     sql`select ${sql.raw(REVISION_COLUMNS)}, ${sql.raw(GENERATION_COLUMNS)}, h.calibration::text as calibration,
-        coalesce(h.cooldown_until > hango_now(), false) as cooldown_active, h.cooldown_reason, h.guard_state::text as guard_state,
-        h.force_compaction, h.rewound::text as rewound, p.max_input_tokens, p.max_output_tokens,
+        ${GUARD_COLUMNS}, h.force_compaction, h.rewound::text as rewound, p.max_input_tokens, p.max_output_tokens,
         (select coalesce(max(n.generation), 0) + 1 from compactions n where n.session_id = h.session_id) as next_generation,
         (wanted.seqs - int8multirange(int8range(load.first, null)))::text as unloaded,
         set_config(${ROWS_TO_LOAD}, (wanted.seqs * int8multirange(int8range(load.first, null)))::text, true) as loaded
@@ -130,11 +121,7 @@ export const loadedOf = (row: Row, log: readonly Row[]): Loaded => {
     view: row.revision == null ? null : storedView(row),
     nextGeneration: number(row, "next_generation"),
     calibration: calibration === null ? null : JSON.parse(calibration),
-    guards: {
-      cooldownActive: flag(row, "cooldown_active"),
-      cooldownReason: textOrNull(row, "cooldown_reason"),
-      state: JSON.parse(text(row, "guard_state")),
-    },
+    guards: storedGuards(row),
     forceCompaction: textOrNull(row, "force_compaction"),
     modelLimits:
       maxInputTokens === null ? null : { maxInputTokens, maxOutputTokens: numberOrNull(row, "max_output_tokens") },

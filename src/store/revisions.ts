@@ -47,8 +47,6 @@ export interface NewRevision {
   readonly reason: string;
   /** The receipt, where `view.generation` is new. */
   readonly compaction: StoredReceipt | null;
-  /** Ends a cooldown, as a summary that was made does (G1). */
-  readonly clearsCooldown: boolean;
   /** Events, usage, guards and calibration that belong to the change. */
   readonly record: StepRecord;
 }
@@ -100,7 +98,6 @@ export const commitRevision = async (
   const unchanged = sql`h.revision = ${base.revision}::bigint and coalesce((select v.generation from view_revisions v
     where v.session_id = h.session_id and v.revision = h.revision), 0) = ${base.generation}::bigint`;
   const held = sql`${leaseHeld(run.lease)} and h.cancel_requested_at is null and ${unchanged}`;
-  const cooldown = change.clearsCooldown ? [sql`cooldown_until = null, cooldown_reason = null`] : [];
   const results = await db.batch(
     [
       // A cancel or a take-over that comes first is seen by all statements, one that comes later waits: exactly one of them wins (M2).
@@ -109,7 +106,7 @@ export const commitRevision = async (
         ? []
         : [insertCompaction(run, change, view.generation, compaction, unchanged)]),
       insertRevision(run, change, unchanged),
-      touchLease(run, record, [sql`revision = ${view.revision}::bigint`, ...cooldown], sql`${unchanged} and ${stored}`),
+      touchLease(run, record, [sql`revision = ${view.revision}::bigint`], sql`${unchanged} and ${stored}`),
       ...countUsage(run, record.usage, stored),
       ...insertEvents(run, record.events, stored),
       ...(compaction === null ? [] : [tellOfCompaction(run.tenantId, attemptId)]),
@@ -144,9 +141,14 @@ export const recordSummaryFailure = async (db: Db, run: RunIdentity, failure: Su
           sql`cooldown_until = hango_now() + make_interval(secs => ${cooldownSeconds}::double precision)`,
           sql`cooldown_reason = ${reason}`,
         ];
+  // What is set here is not cleared by the same statement, whatever the record says.
+  const guards =
+    record.guards === undefined || cooldownSeconds === null
+      ? record.guards
+      : { ...record.guards, cooldownReason: reason };
   const results = await db.batch(
     [
-      touchLease(run, record, cooldown),
+      touchLease(run, guards === undefined ? record : { ...record, guards }, cooldown),
       ...countUsage(run, record.usage),
       ...insertEvents(run, record.events),
       selectHeld(run),

@@ -5,6 +5,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { TenantId } from "../protocol/ids.ts";
 import type { Db } from "./db.ts";
+import { FORGET_STRIKES } from "./guards.ts";
 import {
   type Claim,
   type ClaimState,
@@ -73,7 +74,7 @@ export const undoStatements = (
     // A reading of a longer log, strikes of compactions that it needed, and what was asked of it say nothing of what is left.
     sql`update session_heads h set rewound = h.rewound + ${gone}, revision = v.revision, thinking_floor = greatest(h.thinking_floor, v.thinking_floor),
         calibration = case when h.calibration is null then null else (h.calibration::jsonb || '{"baseline": null}')::json end,
-        guard_state = h.guard_state || '{"strikes": 0, "awaitingReading": false}', force_compaction = null,
+        ${FORGET_STRIKES}, force_compaction = null,
         open_batch_seq = case when h.open_batch_seq >= ${start}::bigint then null else h.open_batch_seq end
       from view_revisions v where h.session_id = ${session} and v.session_id = h.session_id and v.attempt_id = ${attemptId}
         and v.revision = h.revision + 1`,

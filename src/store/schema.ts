@@ -116,9 +116,38 @@ export const sessionHeads = pgTable("session_heads", {
   calibration: jsonText("calibration"),
   /** No summary is tried before this (G1). */
   cooldownUntil: time("cooldown_until"),
+  /** The class of the newest failed summary since the last that was made. */
   cooldownReason: text("cooldown_reason"),
-  /** Strikes, counters and probation of the guards (context section 7). */
-  guardState: jsonb("guard_state").$type<Record<string, unknown>>().notNull().default({}),
+  /** Summaries in a row that timed out, and that were cut off: each class has a ladder of its own (G1). */
+  summaryTimeouts: integer("summary_timeouts").notNull().default(0),
+  summaryTruncations: integer("summary_truncations").notNull().default(0),
+  /** Compactions without effect since the last that had one (G3). */
+  strikes: integer("strikes").notNull().default(0),
+  /** Whether automatic compaction is on (null), or paused because the newest two came to the same (G8). */
+  compactionPause: text("compaction_pause").$type<"same_result">(),
+  /** When automatic compaction that is blocked may be tried once; set by the first evaluation that was blocked, and anew with each probe (G4). */
+  probationAt: time("probation_at"),
+  /** The attempt that was granted the newest probe: a grant that is sent twice is one (G4). */
+  probeId: text("probe_id"),
+  /** Summaries left out as not worth it since the last reading under the trigger (G5). */
+  infeasibleSkips: integer("infeasible_skips").notNull().default(0),
+  /** The newest generation whose commit the guards have seen; 0 for none. */
+  guardedGeneration: bigint("guarded_generation", { mode: "number" }).notNull().default(0),
+  /** What readings since that commit say; null where there is no commit to judge (G3, G7, G8). */
+  guardedReading: text("guarded_reading").$type<"awaiting" | "over" | "under">(),
+  /** What that generation covers and how long its summary is, by which the next is compared with it; null for nothing to compare (G8). */
+  guardedHash: text("guarded_hash"),
+  guardedSummaryTokens: integer("guarded_summary_tokens"),
+  /** The newest seq at that commit: with none newer there is nothing to cut (C5). */
+  settledSeq: bigint("settled_seq", { mode: "number" }).notNull().default(0),
+  /** The run that the two counts are of: they hold for whichever Worker goes on with it (M4). */
+  budgetRunId: text("budget_run_id"),
+  budgetCompactions: integer("budget_compactions").notNull().default(0),
+  budgetAttempts: integer("budget_attempts").notNull().default(0),
+  /** What the guards were learned with; another model, provider or summariser clears what was learned of the old one (G10). */
+  guardsModel: text("guards_model"),
+  guardsProvider: text("guards_provider"),
+  guardsSummarizer: text("guards_summarizer"),
   /** Set by whoever asks for a compaction while a run is on: the focus, empty for none. The run takes it up (G9). */
   forceCompaction: text("force_compaction"),
   leaseHolder: text("lease_holder"),

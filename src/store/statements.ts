@@ -7,6 +7,7 @@ import type { KeyId, Seq, SessionId, TenantId, UsageId } from "../protocol/ids.t
 import type { NewRow, Usage } from "../protocol/messages.ts";
 import type { Row } from "./db.ts";
 import { LeaseLost } from "./errors.ts";
+import { GUARD_TIMES, type GuardRecord, guardChanges } from "./guards.ts";
 import { type Lease, leaseHeld, renewedExpiry } from "./lease.ts";
 import { MESSAGE_COLUMNS, messageValues } from "./row-values.ts";
 import { LOG_COLUMNS } from "./rows.ts";
@@ -55,8 +56,8 @@ export interface StepRecord {
   readonly thinkingFloor: number;
   /** What was learned of estimates and readings (E4), stored as JSON; null drops it, absent leaves it. */
   readonly calibration?: object | null;
-  /** The guards' strikes, counters and probation (context section 7), stored as JSON; absent leaves them. */
-  readonly guardState?: object;
+  /** The guards of compaction (context section 7); absent leaves them. */
+  readonly guards?: GuardRecord;
   /** Prompt size of the first answered call with a generation, in tokens; a later one is passed over (G3). */
   readonly reading?: { readonly generation: number; readonly tokens: number };
   /** Takes down the flag of a compaction that was asked for: it has been tried (G9). */
@@ -69,11 +70,11 @@ export interface PlacedRow {
 }
 
 /** What a record changes in the head besides the lease. */
-const headChanges = ({ calibration, guardState, forceTaken }: StepRecord): readonly SQL[] => [
+const headChanges = (run: RunIdentity, { calibration, guards, forceTaken }: StepRecord): readonly SQL[] => [
   ...(calibration === undefined
     ? []
     : [sql`calibration = ${calibration === null ? null : JSON.stringify(calibration)}::json`]),
-  ...(guardState === undefined ? [] : [sql`guard_state = ${JSON.stringify(guardState)}::jsonb`]),
+  ...(guards === undefined ? [] : guardChanges(run.lease.holder, guards)),
   ...(forceTaken === undefined ? [] : [sql`force_compaction = null`]),
 ];
 
@@ -86,7 +87,7 @@ export const touchLease = (
   sql`update session_heads h set ${sql.join(
     [
       sql`lease_expires_at = ${renewedExpiry}, next_event = ${record.nextEvent}::bigint, thinking_floor = ${record.thinkingFloor}::bigint`,
-      ...headChanges(record),
+      ...headChanges(run, record),
       ...changes,
     ],
     sql`, `,
@@ -178,7 +179,7 @@ export const moveInputs = (run: RunIdentity, base: Seq): readonly SQL[] => [
 ];
 
 export const selectHeld = (run: RunIdentity): SQL =>
-  sql`select ${leaseHeld(run.lease)} as held, h.next_seq, h.force_compaction, h.cancel_requested_at is not null as cancelled
+  sql`select ${leaseHeld(run.lease)} as held, h.next_seq, h.force_compaction, h.cancel_requested_at is not null as cancelled, ${GUARD_TIMES}
     from session_heads h where h.session_id = ${run.sessionId}`;
 
 export const selectFrom = (run: RunIdentity, base: Seq): SQL =>

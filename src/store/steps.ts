@@ -3,6 +3,7 @@ import { sql } from "drizzle-orm";
 import type { Seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { Db } from "./db.ts";
+import { guardTimes, type StoredGuardTimes } from "./guards.ts";
 import { LEASE_SECONDS, leaseHeld, RENEWAL_SECONDS, renewedExpiry } from "./lease.ts";
 import { flag, logRow, number, textOrNull } from "./rows.ts";
 import {
@@ -62,6 +63,8 @@ export interface AfterResults {
   readonly forceCompaction: string | null;
   /** A hard cancel was asked for. */
   readonly cancelled: boolean;
+  /** What is over of the guards by now. */
+  readonly guardTimes: StoredGuardTimes;
 }
 
 /**
@@ -98,6 +101,7 @@ export const storeResults = async (
     nextSeq: number(head, "next_seq"),
     forceCompaction: textOrNull(head, "force_compaction"),
     cancelled: flag(head, "cancelled"),
+    guardTimes: guardTimes(head),
   };
 };
 

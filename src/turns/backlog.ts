@@ -3,6 +3,7 @@
  * piece at a time, oldest first (V7). No model is asked: what is rendered from the rows (S2) and the history file are made; a narrative
  * comes with the session's next own compaction, from what it still shows.
  */
+import { coveredHash } from "../context/covered-hash.ts";
 import { PREFIX_VERSION, renderGeneration } from "../context/handoff.ts";
 import { floorAfter } from "../context/ladder-input.ts";
 import { EMPTY_SECTIONS, mergeSections, type Sections, sectionsOf } from "../context/sections.ts";
@@ -115,6 +116,7 @@ const commitPiece = async (prepared: PreparedRun, session: LoadedSession, piece:
     model: null,
     usage: null,
     promptVersion: 0,
+    coveredHash: await coveredHash(generation.covered),
     historySizeBytes: null,
     historySha256: null,
   };

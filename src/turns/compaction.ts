@@ -2,20 +2,22 @@
 import { parseCalibration } from "../context/calibration.ts";
 import type { CompactionOptions, LiveView } from "../context/compact.ts";
 import { defaultEstimator, estimateRow } from "../context/estimate-request.ts";
-import { atTurnStart, forView, type GuardState, NO_GUARDS } from "../context/guards.ts";
+import { type LearnedWith, PROBATION_SECONDS } from "../context/guards/state.ts";
 import type { CommitPort, HistoryPort, RevisionChange } from "../context/ports.ts";
 import { budgets } from "../context/trigger.ts";
 import { createRenderer } from "../context/view.ts";
-import { EMPTY_VIEW, rangesText, union } from "../context/view-state.ts";
+import { EMPTY_VIEW, union } from "../context/view-state.ts";
 import type { FileSystem } from "../files/filesystem.ts";
 import { rebuildHistory } from "../files/history.ts";
 import { costUsd } from "../models/prices.ts";
 import { type ModelProfile, profileFor } from "../models/profiles.ts";
 import type { Provider } from "../models/provider.ts";
+import { seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { RunContext } from "../protocol/middleware.ts";
 import type { LoadedSession } from "../store/loaded-session.ts";
 import { rowsBetween, timesBetween } from "../store/log-range.ts";
+import { armProbation, takeProbe } from "../store/probation.ts";
 import { commitRevision, recordSummaryFailure } from "../store/revisions.ts";
 import type { StepRecord } from "../store/statements.ts";
 import { countMetric } from "../telemetry/metrics.ts";
@@ -25,6 +27,7 @@ import { historyPort } from "./history-port.ts";
 import type { RunJournal } from "./journal.ts";
 import { sendDeliveries } from "./send-deliveries.ts";
 import type { SessionSettings } from "./settings.ts";
+import { guardRecordOf, guardsOf } from "./stored-guards.ts";
 import { storedViewOf, viewStateOf } from "./stored-view.ts";
 import { summariserPort } from "./summariser-port.ts";
 
@@ -54,20 +57,40 @@ const providersWord = (limits: LoadedSession["modelLimits"]) =>
         ...(limits.maxOutputTokens === null ? {} : { maxOutputTokens: limits.maxOutputTokens }),
       };
 
+/** The provider of a model (G10). */
+const providerOf = (_model: string): string => "anthropic";
+
+/** The model that writes the session's summaries. */
+const summariserModelOf = (
+  deps: Pick<Deps, "config">,
+  session: Pick<LoadedSession, "model">,
+  { context }: SessionSettings,
+): string => context.summarizer_model ?? deps.config.context.summarizerModel ?? session.model;
+
+/** What the guards of this session learn with (G10). */
+export const learnedWithOf = (
+  deps: Pick<Deps, "config">,
+  session: Pick<LoadedSession, "model">,
+  settings: SessionSettings,
+): LearnedWith => ({
+  model: session.model,
+  provider: providerOf(session.model),
+  summariser: summariserModelOf(deps, session, settings),
+});
+
 /**
- * Where the view stands when a run begins. Rows that were not loaded are hidden until they are compacted (V7): that is a change of the
- * view like any other, and recorded with the next revision.
+ * Where the view stands when a run begins. Rows that were not loaded are hidden until they are compacted (V7), and to another model what was
+ * clipped is shown whole again (G10): changes of the view like any other, and recorded with the next revision.
  */
-export const liveViewOf = (session: LoadedSession, clipTokens: number): LiveView => {
+export const liveViewOf = (session: LoadedSession, clipTokens: number, now: LearnedWith): LiveView => {
   const stored = viewStateOf(session, clipTokens);
+  const { guards, isNewModel } = guardsOf(session.guards, session.lease.holder, stored.generation?.number ?? 0, now);
+  const unclipped = isNewModel && stored.clippedBefore > 1 ? { clippedBefore: seq(1), clipTokens } : {};
   return {
-    view: { ...stored, hidden: union(stored.hidden, session.unloaded) },
+    view: { ...stored, ...unclipped, hidden: union(stored.hidden, session.unloaded) },
     stored: stored.revision === 0 ? { ...EMPTY_VIEW, clipTokens } : stored,
     calibration: parseCalibration(session.calibration),
-    guards: atTurnStart(
-      forView({ ...NO_GUARDS, ...(session.guards.state as Partial<GuardState>) }, stored.generation?.number ?? 0),
-      session.guards.cooldownActive,
-    ),
+    guards,
     reading: null,
     compactions: 0,
     nextGeneration: session.nextGeneration,
@@ -90,18 +113,13 @@ export interface CompactionWiring {
   readonly onProviderTime: (durationMs: number) => void;
 }
 
-const sha256 = async (text: string): Promise<string> => {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
-};
-
 const commitPort = ({ deps, session, live, journal }: CompactionWiring, summariser: ModelProfile): CommitPort => {
   const record = (
     change: Pick<RevisionChange, "guards">,
     thinkingFloor: number,
   ): { record: StepRecord; publish: () => void } => {
     const taken = journal.take();
-    return { ...taken, record: { ...taken.record, guardState: change.guards, thinkingFloor } };
+    return { ...taken, record: { ...taken.record, guards: guardRecordOf(change.guards), thinkingFloor } };
   };
   return {
     commit: async (change) => {
@@ -121,11 +139,9 @@ const commitPort = ({ deps, session, live, journal }: CompactionWiring, summaris
               ? null
               : {
                   ...compaction.receipt,
-                  coveredHash: await sha256(rangesText(compaction.generation.covered)),
                   costUsd:
                     compaction.receipt.usage === null ? null : costUsd(summariser.prices, compaction.receipt.usage),
                 },
-          clearsCooldown: compaction !== null,
           record: taken.record,
         },
         (deliveries) => sendDeliveries(deps, session.tenantId, deliveries),
@@ -148,6 +164,8 @@ const commitPort = ({ deps, session, live, journal }: CompactionWiring, summaris
       });
       taken.publish();
     },
+    armProbation: () => armProbation(deps.db, session, PROBATION_SECONDS),
+    takeProbe: (attemptId) => takeProbe(deps.db, session, attemptId, PROBATION_SECONDS),
   };
 };
 
@@ -185,7 +203,7 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
   const { deps, session, settings, profile, live, provider, run, journal } = wiring;
   const { config } = deps;
   const { context } = settings;
-  const summariserModel = context.summarizer_model ?? config.context.summarizerModel ?? session.model;
+  const summariserModel = summariserModelOf(deps, session, settings);
   const summariser = summariserModel === session.model ? profile : profileFor(summariserModel, config.modelProfiles);
   const scale = defaultEstimator.scale(session.model);
   return {

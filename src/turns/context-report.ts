@@ -1,6 +1,7 @@
 /** What the next model call of a session would send, and why (`GET /context`). Looks, and changes nothing. */
 import { type Projection, project } from "../context/calibration.ts";
-import { decideGuards, type GuardState } from "../context/guards.ts";
+import type { GuardState } from "../context/guards/state.ts";
+import { type GuardReport, reportGuards } from "../context/guards/words.ts";
 import type { Step } from "../context/ladder-input.ts";
 import { type Budgets, decideTrigger, type Trigger } from "../context/trigger.ts";
 import type { ViewState } from "../context/view-state.ts";
@@ -36,8 +37,10 @@ export interface NextStep {
 
 export interface ReportedGuards {
   /** What holds automatic compaction back, the first that counts before the others; empty while it is on. */
-  readonly words: readonly string[];
+  readonly on: readonly GuardReport[];
   readonly state: GuardState;
+  /** What the turn that holds the session has tried (M4); null between two turns. */
+  readonly turn: { readonly compactions: number; readonly attempts: number } | null;
 }
 
 export interface ContextReport {
@@ -60,32 +63,6 @@ export interface ContextReport {
   /** The body of the request as JSON text, and what differs from the call to come; null unless asked for. */
   readonly request: { readonly body: string; readonly note: string | null } | null;
 }
-
-/** Every guard that is on, in words, in the order in which they are asked. */
-const guardsOn = (state: GuardState, triggerTokens: number): readonly string[] => {
-  const words: string[] = [];
-  for (let left = state; ; ) {
-    const decision = decideGuards(left, { reason: "threshold", reading: null, triggerTokens });
-    if (decision.kind === "go") return words;
-    switch (decision.guard) {
-      case "cooldown":
-        left = { ...left, cooldown: { ...left.cooldown, active: false } };
-        break;
-      case "effectiveness":
-        left = { ...left, strikes: 0 };
-        break;
-      case "wait_one_response":
-        left = { ...left, awaitingReading: false };
-        break;
-      case "budget":
-        left = { ...left, compactionsThisTurn: 0 };
-        break;
-      default:
-        decision.guard satisfies never;
-    }
-    words.push(decision.words);
-  }
-};
 
 const triggerWords = (
   trigger: Trigger,
@@ -198,7 +175,11 @@ export const reportContext = async (
       known?.baseline == null
         ? null
         : { tokens: known.baseline.reading, estimate: known.baseline.estimate, revision: known.baseline.revision },
-    guards: { words: guardsOn(guards, budgets.triggerTokens), state: guards },
+    guards: {
+      on: reportGuards(guards),
+      state: guards,
+      turn: session.heldBy !== null && session.guards.budget?.runId === session.heldBy ? session.guards.budget : null,
+    },
     requested,
     next,
     request: body === null ? null : { body, note: noteOf(next, session) },

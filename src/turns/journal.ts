@@ -153,6 +153,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     const rows = message === null ? [] : [logRowOf(message)];
     if (outcome.kind === "more_input") {
       log.moved(outcome.moved, outcome.nextSeq);
+      options.onGuardTimes(outcome.guardTimes);
       return { ...outcome, rows: [...rows, ...outcome.moved] };
     }
     ended = {

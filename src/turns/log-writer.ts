@@ -9,6 +9,7 @@ import { externaliseMedia, type PutMedia } from "../protocol/media-text.ts";
 import type { LogRow, ModelResponse, ToolCall } from "../protocol/messages.ts";
 import type { PrivateState } from "../protocol/middleware.ts";
 import type { ToolResult } from "../protocol/tool.ts";
+import type { StoredGuardTimes } from "../store/guards.ts";
 import type { LoadedSession } from "../store/loaded-session.ts";
 import type { PlacedRow, RunIdentity, StepRecord } from "../store/statements.ts";
 import { storeAssistant, storeProgress, storeResults } from "../store/steps.ts";
@@ -28,9 +29,11 @@ export interface LogWriterOptions {
   readonly putMedia: PutMedia;
   readonly sink: EventSink;
   /** What the view leaves in the session's head with every write: its floor, what was learned, the guards. */
-  readonly head: () => Pick<StepRecord, "thinkingFloor" | "calibration" | "guardState" | "reading" | "forceTaken">;
+  readonly head: () => Pick<StepRecord, "thinkingFloor" | "calibration" | "guards" | "reading" | "forceTaken">;
   /** Told of a compaction that was asked for since the last step, with its focus, empty for none (G9). */
   readonly onForced: (focus: string) => void;
+  /** Told what is over of the guards by the database's clock, with every step. */
+  readonly onGuardTimes: (times: StoredGuardTimes) => void;
   /** Told when the session could not be kept: LeaseLost, or a database that does not answer. */
   readonly onProgressFailure: (error: unknown) => void;
   /** Told, perhaps more than once, that a hard cancel was asked for. */
@@ -180,6 +183,7 @@ export const createLogWriter = (options: LogWriterOptions): LogWriter => {
     open = null;
     noteMoved(after.moved);
     heed(after.cancelled);
+    options.onGuardTimes(after.guardTimes);
     if (after.forceCompaction !== null) options.onForced(after.forceCompaction);
     return [logRowOf({ row, seq: place }), ...after.moved];
   };

@@ -56,7 +56,7 @@ export const notCompacted = (outcome: LadderOutcome): NotCompacted | null => {
   switch (outcome.kind) {
     case "changed": {
       if (outcome.compaction !== null) return null;
-      const failure = outcome.guards.cooldown.reason;
+      const failure = outcome.why.kind === "failed" ? outcome.why.failure : null;
       return { reason: ONLY_SHORTENED, failure, cooldownSeconds: null };
     }
     case "unchanged": {

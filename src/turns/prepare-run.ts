@@ -8,6 +8,7 @@ import type { Turn } from "../agent/turn.ts";
 import { promptCache } from "../context/cache.ts";
 import { type CompactionOptions, compaction, dropThinking, type LiveView } from "../context/compact.ts";
 import { defaultEstimator } from "../context/estimate-request.ts";
+import { atTime } from "../context/guards/state.ts";
 import { drivesCall } from "../context/view.ts";
 import { r2MediaStore } from "../files/media.ts";
 import { r2FileSystem } from "../files/r2.ts";
@@ -21,12 +22,13 @@ import { LeaseLost } from "../store/errors.ts";
 import type { LoadedSession } from "../store/loaded-session.ts";
 import type { Span } from "../telemetry/tracer.ts";
 import { withinBudget } from "./budget.ts";
-import { compactionOptions, liveViewOf, sessionProfile } from "./compaction.ts";
+import { compactionOptions, learnedWithOf, liveViewOf, sessionProfile } from "./compaction.ts";
 import type { Deps } from "./deps.ts";
 import { RunCancelled } from "./failure.ts";
 import { createJournal, type RunJournal } from "./journal.ts";
 import { sessionRoot } from "./objects.ts";
 import { readSettings, readTodos } from "./settings.ts";
+import { guardRecordOf } from "./stored-guards.ts";
 
 export interface RunRequest {
   readonly session: LoadedSession;
@@ -71,7 +73,11 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
   let providerMs = 0;
   const settings = readSettings(session.settings);
   const profile = sessionProfile(deps, session, settings);
-  const live = liveViewOf(session, settings.context.tool_arg_max_tokens ?? config.context.toolArgMaxTokens);
+  const live = liveViewOf(
+    session,
+    settings.context.tool_arg_max_tokens ?? config.context.toolArgMaxTokens,
+    learnedWithOf(deps, session, settings),
+  );
   const forced = session.forceCompaction;
   const privateState: PrivateState = {
     todos: readTodos(session.todos),
@@ -110,7 +116,7 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     head: () => ({
       thinkingFloor: live.view.thinkingFloor,
       calibration: live.calibration,
-      guardState: live.guards,
+      guards: guardRecordOf(live.guards),
       ...takeFlag(),
       ...(live.view.generation === null || live.reading === null
         ? {}
@@ -120,6 +126,9 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
       if (privateState.forced !== null) return;
       privateState.forced = forcedBy(focus);
       flagTaken = false;
+    },
+    onGuardTimes: (times) => {
+      live.guards = atTime(live.guards, times);
     },
     onProgressFailure: (error) => {
       if (error instanceof LeaseLost) ending.abort(error);

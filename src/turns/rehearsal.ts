@@ -105,6 +105,9 @@ export const rehearse = async (deps: Deps, session: ReadSession, summaryShare = 
         return true;
       },
       recordFailure: async () => undefined,
+      // Looked at only: a probation that is not set stays so, and a probe that may be had is not spent.
+      armProbation: async () => null,
+      takeProbe: async () => ({ isGranted: true, probation: live.guards.probation ?? { at: "", due: true } }),
     },
     countTokens: undefined,
     events,

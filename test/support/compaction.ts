@@ -170,7 +170,8 @@ const sessionOf = (platform: TestPlatform, tenant: Tenant, id: string): Compacti
     head: async () =>
       (
         await database.sql(
-          `select revision::int, thinking_floor::int, cooldown_reason, guard_state,
+          `select revision::int, thinking_floor::int, cooldown_reason, summary_timeouts, summary_truncations, strikes, compaction_pause,
+             probation_at, infeasible_skips, guarded_reading,
              extract(epoch from cooldown_until - hango_now())::int as cooldown_s
            from session_heads where session_id = $1`,
           [id],

@@ -1,6 +1,6 @@
 /** What happened in a simulated session. */
 import type { Calibration } from "../../src/context/calibration.ts";
-import type { GuardState } from "../../src/context/guards.ts";
+import type { GuardState } from "../../src/context/guards/state.ts";
 import type { RevisionChange } from "../../src/context/ports.ts";
 import type { Budgets } from "../../src/context/trigger.ts";
 import type { Renderer } from "../../src/context/view.ts";

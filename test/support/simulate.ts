@@ -20,7 +20,8 @@ import {
   type LiveView,
 } from "../../src/context/compact.ts";
 import { defaultEstimator, estimateRequest, estimateRow } from "../../src/context/estimate-request.ts";
-import { atTurnStart, NO_GUARDS } from "../../src/context/guards.ts";
+import { afterProbation } from "../../src/context/guards/after.ts";
+import { atTime, atTurnStart, NO_GUARDS, type Probation } from "../../src/context/guards/state.ts";
 import type { RevisionChange } from "../../src/context/ports.ts";
 import { budgets } from "../../src/context/trigger.ts";
 import { createRenderer, drivesCall, type Renderer } from "../../src/context/view.ts";
@@ -41,6 +42,9 @@ import { scriptedSummariser } from "./scripted-summariser.ts";
 import { scriptedTurn, wordsOf } from "./scripted-turn.ts";
 import type { Input, SessionPlan, TurnPlan } from "./session-plan.ts";
 import type { Committed, EndedTurn, Sabotage, Sent, SessionRecord, TurnOutcome } from "./session-record.ts";
+
+/** A probation that has not passed; time passes between turns where a plan says so. */
+const NEXT_PROBATION: Probation = { at: "2026-01-01T00:05:00.000Z", due: false };
 
 class RunDied extends Error {}
 
@@ -188,7 +192,12 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
       view: { ...base, hidden: union(base.hidden, unloaded) },
       stored: base,
       calibration: parseCalibration(copied(calibration)),
-      guards: atTurnStart(stored.guards, stored.guards.cooldown.active && turnPlan?.cooldownOver !== true),
+      guards: atTurnStart(
+        atTime(stored.guards, {
+          cooldownActive: stored.guards.cooldown.active && turnPlan?.cooldownOver !== true,
+          probationDue: turnPlan?.cooldownOver === true,
+        }),
+      ),
       reading: null,
       compactions: 0,
       nextGeneration: stored.nextGeneration,
@@ -272,6 +281,16 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
         commit,
         recordFailure: async (_failure, guards) => {
           stored = { ...stored, guards };
+        },
+        armProbation: async () => {
+          const probation = stored.guards.probation ?? NEXT_PROBATION;
+          stored = { ...stored, guards: afterProbation(stored.guards, probation) };
+          return probation;
+        },
+        takeProbe: async () => {
+          const isGranted = stored.guards.probation !== null;
+          if (isGranted) stored = { ...stored, guards: afterProbation(stored.guards, NEXT_PROBATION) };
+          return { isGranted, probation: NEXT_PROBATION };
         },
       },
       countTokens: plan.canCount ? readingOf : undefined,

@@ -5,6 +5,7 @@ import { beginTurn } from "../../src/store/begin.ts";
 import type { BeginOutcome, BeginTurn } from "../../src/store/begin-request.ts";
 import { connect, type Db } from "../../src/store/db.ts";
 import type { FinishTurn } from "../../src/store/finish.ts";
+import type { GuardRecord } from "../../src/store/guards.ts";
 import type { LoadedSession } from "../../src/store/loaded-session.ts";
 import type { NewRevision, StoredReceipt } from "../../src/store/revisions.ts";
 import type { RunTotals, StepRecord } from "../../src/store/statements.ts";
@@ -108,6 +109,24 @@ export const NO_TOTALS: RunTotals = {
   costUsd: 0.25,
 };
 
+/** Guards that have seen nothing. */
+export const guardRecord = (changes: Partial<GuardRecord> = {}): GuardRecord => ({
+  cooldownReason: null,
+  summaryTimeouts: 0,
+  summaryTruncations: 0,
+  strikes: 0,
+  pause: null,
+  onProbation: false,
+  skips: 0,
+  generation: 0,
+  reading: null,
+  result: null,
+  settledSeq: 0,
+  budget: { compactions: 0, attempts: 0 },
+  learnedWith: null,
+  ...changes,
+});
+
 export const recordOf = (session: LoadedSession, events: StepRecord["events"] = []): StepRecord => ({
   events,
   usage: [],
@@ -186,7 +205,6 @@ export const change = (session: LoadedSession, changes: Partial<NewRevision> = {
   view: { ...EMPTY, revision: 1, generation: (changes.compaction ?? null) === null ? null : generation(1) },
   reason: "test",
   compaction: null,
-  clearsCooldown: false,
   record: recordOf(session),
   ...changes,
 });

@@ -74,7 +74,7 @@ describe("a summary that", () => {
     }
     await untouched(() => scripted("At last.", "Yes."));
     expect(await generations()).toHaveLength(1);
-    expect((await head()).guard_state.cooldown.failures).toEqual({ timeout: 0, truncated: 0 });
+    expect(await head()).toMatchObject({ summary_timeouts: 0, summary_truncations: 0 });
   });
 
   it("is blank while the view is over the window: the oldest turns are left out instead, readable in the history file (G2, ladder step 5)", async () => {

@@ -107,7 +107,7 @@ describe("GET /context", () => {
       generation: 1,
       projection: { basis: "reading" },
       last_reading: { tokens: tokens_read },
-      guards: { automatic: "on", paused_because: null, strikes: 0 },
+      guards: { automatic: "on", paused_because: null, effect: { strikes: 0, reading: "under" } },
       next: { action: "send", steps: [] },
     });
   });
@@ -196,12 +196,12 @@ describe("POST /compact", () => {
     const { guards } = await context(it);
     expect(guards).toMatchObject({
       automatic: "paused",
-      paused_because: "waiting after a summary that failed (refused)",
-      last_failure: "refused",
+      paused_because: `automatic compaction is paused until ${guards.cooldown.until} because a summary failed (refused)`,
+      cooldown: { last_failure: "refused" },
     });
     expect((await compact(it)).body.compacted).toBe(true);
     expect((await context(it)).guards.paused_because).toBe(
-      "the last compaction has not been measured yet: waiting for the model's next answer",
+      "automatic compaction waits for the model's next answer, which measures the last compaction",
     );
   });
 

@@ -151,7 +151,8 @@ export const restore = async (client: pg.Client, { sessionId, messages, view }: 
   await client.query("delete from compactions where session_id = $1", [sessionId]);
   await client.query(
     `update session_heads set next_seq = $2::bigint + 1, revision = $3, thinking_floor = 1, calibration = null, cooldown_until = null,
-       cooldown_reason = null, guard_state = '{}', force_compaction = null, open_batch_seq = null, lease_holder = null, lease_expires_at = null
+       cooldown_reason = null, strikes = 0, guarded_generation = 0, guarded_reading = null, guarded_hash = null,
+       guarded_summary_tokens = null, settled_seq = 0, budget_run_id = null, compaction_pause = null, probation_at = null, force_compaction = null, open_batch_seq = null, lease_holder = null, lease_expires_at = null
      where session_id = $1`,
     [sessionId, messages, view === null ? 0 : 1],
   );

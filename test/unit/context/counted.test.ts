@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { newCalibration } from "../../../src/context/calibration.ts";
 import { type CompactionOptions, compaction } from "../../../src/context/compact.ts";
 import { defaultEstimator, estimateRow } from "../../../src/context/estimate-request.ts";
-import { NO_GUARDS } from "../../../src/context/guards.ts";
+import { NO_GUARDS } from "../../../src/context/guards/state.ts";
 import { budgets } from "../../../src/context/trigger.ts";
 import { createRenderer } from "../../../src/context/view.ts";
 import { EMPTY_VIEW } from "../../../src/context/view-state.ts";
@@ -42,7 +42,7 @@ const send = async (
       view: EMPTY_VIEW,
       stored: EMPTY_VIEW,
       calibration: newCalibration("m"),
-      guards: { ...NO_GUARDS, compactionsThisTurn: 1 },
+      guards: { ...NO_GUARDS, turn: { compactions: 1, attempts: 1 } },
       reading: 1_000,
       compactions: 1,
       nextGeneration: 2,
@@ -71,7 +71,14 @@ const send = async (
       failureOf: () => "transient",
       call: async () => ({ text: "It was checked.", stopReason: "end_turn", usage: NO_USAGE, model: "m" }),
     },
-    commit: { commit: async () => true, recordFailure: async () => undefined },
+    commit: {
+      commit: async () => true,
+      recordFailure: async () => undefined,
+      armProbation: async () => null,
+      takeProbe: async () => {
+        throw new Error("no probe is due");
+      },
+    },
     countTokens: async () => counted,
     events: {
       compacting: () => undefined,

@@ -1,7 +1,7 @@
 /** Compaction between turns, where the newest message is an answer and the next request is still to come (G9, C7). */
 import { describe, expect, it } from "vitest";
 import { defaultEstimator, estimateRow } from "../../../src/context/estimate-request.ts";
-import { NO_GUARDS } from "../../../src/context/guards.ts";
+import { NO_GUARDS } from "../../../src/context/guards/state.ts";
 import { climb } from "../../../src/context/ladder.ts";
 import type { RevisionChange } from "../../../src/context/ports.ts";
 import { budgets } from "../../../src/context/trigger.ts";
@@ -64,6 +64,10 @@ const compacted = async (rows: readonly LogRow[]) => {
           return true;
         },
         recordFailure: async () => undefined,
+        armProbation: async () => null,
+        takeProbe: async () => {
+          throw new Error("no probe is due");
+        },
       },
     },
   });

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { newCalibration } from "../../../src/context/calibration.ts";
 import { compaction } from "../../../src/context/compact.ts";
 import { defaultEstimator, estimateRow } from "../../../src/context/estimate-request.ts";
-import { NO_GUARDS } from "../../../src/context/guards.ts";
+import { NO_GUARDS } from "../../../src/context/guards/state.ts";
 import { budgets } from "../../../src/context/trigger.ts";
 import { createRenderer } from "../../../src/context/view.ts";
 import { EMPTY_VIEW } from "../../../src/context/view-state.ts";
@@ -62,7 +62,14 @@ it("is in the provider's tokens after a compaction too, as the size that started
       failureOf: () => "transient",
       call: async () => ({ text: "It was checked.", stopReason: "end_turn", usage: NO_USAGE, model: "m" }),
     },
-    commit: { commit: async () => true, recordFailure: async () => undefined },
+    commit: {
+      commit: async () => true,
+      recordFailure: async () => undefined,
+      armProbation: async () => null,
+      takeProbe: async () => {
+        throw new Error("no probe is due");
+      },
+    },
     countTokens: undefined,
     events: {
       compacting: () => undefined,

@@ -22,6 +22,7 @@ import {
   type Fixture,
   finishOf,
   generation,
+  guardRecord,
   makeSession,
   NO_TOTALS,
   recordOf,
@@ -47,7 +48,7 @@ beforeEach(async () => {
 const head = async () =>
   (
     await database.sql(
-      `select revision::int, calibration, cooldown_reason, cooldown_until > hango_now() as cooling, guard_state, force_compaction,
+      `select revision::int, calibration, cooldown_reason, cooldown_until > hango_now() as cooling, strikes, summary_timeouts, force_compaction,
         thinking_floor::int, next_event::int, lease_holder from session_heads where session_id = $1`,
       [fixture.sessionId],
     )
@@ -114,10 +115,10 @@ describe("a committed revision (M1, M2, M3)", () => {
         },
       ]),
       usage: [{ id: newId("usg"), purpose: "summarize" as const, model: "m", usage, costUsd: 1 }],
-      guardState: { strikes: 1 },
+      guards: guardRecord({ strikes: 1 }),
       calibration: { factor: 2 },
     };
-    const committed = change(late, { compaction: compaction(), clearsCooldown: true, record });
+    const committed = change(late, { compaction: compaction(), record });
     expect(await commitRevision(db, late, committed)).toBe(false);
     await expect(recordSummaryFailure(db, late, { reason: "empty", cooldownSeconds: 30, record })).rejects.toThrow(
       LeaseLost,
@@ -176,30 +177,34 @@ describe("a committed revision (M1, M2, M3)", () => {
     expect(run).toEqual({ input_tokens: usage.inputTokens, output_tokens: usage.outputTokens, cost_usd: 1 });
   });
 
-  it("clears a cooldown only when told to, and keeps guards and calibration (G1, G6, E4)", async () => {
+  it("clears a cooldown only with its reason, and keeps guards and calibration (G1, G6, E4)", async () => {
     const session = await start(db, fixture);
     await recordSummaryFailure(db, session, {
       reason: "timeout",
       cooldownSeconds: 60,
-      record: { ...recordOf(session), guardState: { timeouts: 1 } },
+      record: { ...recordOf(session), guards: guardRecord({ cooldownReason: "timeout", summaryTimeouts: 1 }) },
     });
     const kept = change(session, { record: { ...recordOf(session), calibration: { factor: 1.2 } } });
     expect(await commitRevision(db, session, kept)).toBe(true);
     expect(await head()).toMatchObject({
       cooling: true,
       cooldown_reason: "timeout",
-      guard_state: { timeouts: 1 },
+      summary_timeouts: 1,
       calibration: { factor: 1.2 },
     });
     const cleared = change(session, {
       attemptId: "second",
       base: { revision: 1, generation: 0 },
       view: { ...EMPTY, revision: 2 },
-      clearsCooldown: true,
-      record: { ...recordOf(session), calibration: null, guardState: {} },
+      record: { ...recordOf(session), calibration: null, guards: guardRecord() },
     });
     expect(await commitRevision(db, session, cleared)).toBe(true);
-    expect(await head()).toMatchObject({ cooling: null, cooldown_reason: null, guard_state: {}, calibration: null });
+    expect(await head()).toMatchObject({
+      cooling: null,
+      cooldown_reason: null,
+      summary_timeouts: 0,
+      calibration: null,
+    });
   });
 
   it("refuses the number of a generation that exists, loudly: it would be another's history", async () => {
@@ -219,14 +224,16 @@ describe("a committed revision (M1, M2, M3)", () => {
 describe("what a failed summary leaves behind (G1)", () => {
   it("is a cooldown by the database's clock, told at the next begin until it is over", async () => {
     const session = await start(db, fixture);
-    const record = { ...recordOf(session), guardState: { failures: { timeout: 1 } }, forceTaken: true as const };
+    const guards = guardRecord({ cooldownReason: "timeout", summaryTimeouts: 1 });
+    const record = { ...recordOf(session), guards, forceTaken: true as const };
     await recordSummaryFailure(db, session, { reason: "timeout", cooldownSeconds: 60, record });
     await finish(session);
     const soon = await start(db, fixture);
-    expect(soon.guards).toEqual({
+    expect(soon.guards).toMatchObject({
       cooldownActive: true,
       cooldownReason: "timeout",
-      state: { failures: { timeout: 1 } },
+      cooldownUntil: expect.stringMatching(/^\d{4}-/),
+      summaryTimeouts: 1,
     });
     await finish(soon);
     await database.advanceClock(61);
@@ -242,7 +249,7 @@ describe("a reading (G3, E4)", () => {
     const reading = (tokens: number) => ({
       ...recordOf(session),
       calibration: { tokens },
-      guardState: { strikes: 0 },
+      guards: guardRecord({ strikes: 1 }),
       reading: { generation: 1, tokens },
     });
     const row = textRow("assistant", "calling", session.lease.holder, ["toolu_1"]);
@@ -255,7 +262,7 @@ describe("a reading (G3, E4)", () => {
     expect(
       await database.sql("select tokens_read from compactions where session_id = $1", [fixture.sessionId]),
     ).toEqual([{ tokens_read: 900 }]);
-    expect(await head()).toMatchObject({ calibration: { tokens: 950 }, guard_state: { strikes: 0 } });
+    expect(await head()).toMatchObject({ calibration: { tokens: 950 }, strikes: 1 });
     expect(await database.sql("select compactions from sessions where id = $1", [fixture.sessionId])).toEqual([
       { compactions: 1 },
     ]);

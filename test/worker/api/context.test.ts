@@ -97,7 +97,28 @@ describe("GET /v1/sessions/{id}/context", () => {
       projection: { tokens: system + tools, basis: "estimate", factor: 1, share: expect.any(Number) },
       last_reading: null,
       view: { covered: [], hidden: [], clipped_before: 1, thinking_floor: 1, demoted_results: 0, pinned_seq: null },
-      guards: { automatic: "on", paused_because: null, all: [], strikes: 0, last_failure: null },
+      guards: {
+        automatic: "on",
+        status: "on",
+        paused_because: null,
+        paused_until: null,
+        all: [],
+        cooldown: { until: null, timeouts_in_a_row: 0, truncations_in_a_row: 0, last_failure: null },
+        effect: {
+          strikes: 0,
+          same_result: false,
+          probation_until: null,
+          summaries_skipped: 0,
+          generation: null,
+          reading: null,
+        },
+        turn: null,
+        learned_with: {
+          model: "claude-sonnet-5-5",
+          provider: "anthropic",
+          summarizer_model: "claude-sonnet-5-5",
+        },
+      },
       requested: false,
       next: {
         action: "send",
@@ -125,33 +146,34 @@ describe("GET /v1/sessions/{id}/context", () => {
     expect(failure(await context(id, "?view=all"))).toMatchObject({ status: 400, code: "invalid_request" });
   });
 
-  it("says which guards hold automatic compaction back, the first that counts first (G1, G3)", async () => {
+  it("says which guards hold automatic compaction back, until when and what ends them, the first that counts first (G1, G3, G4)", async () => {
     const id = await created();
     await api.db.sql(
-      `update session_heads set cooldown_until = hango_now() + interval '1 minute', cooldown_reason = 'timeout', guard_state = $2
-        where session_id = $1`,
-      [
-        id,
-        JSON.stringify({
-          cooldown: { active: true, reason: "timeout", failures: { timeout: 1, truncated: 0 } },
-          strikes: 2,
-        }),
-      ],
+      `update session_heads set cooldown_until = hango_now() + interval '1 minute', cooldown_reason = 'timeout', summary_timeouts = 2,
+         strikes = 2, probation_at = hango_now() + interval '5 minutes', infeasible_skips = 1, guarded_generation = 3, guarded_reading = 'over',
+         guards_model = 'claude-sonnet-5-5', guards_provider = 'anthropic', guards_summarizer = 'claude-sonnet-5-5'
+       where session_id = $1`,
+      [id],
     );
-    expect((await context(id)).json.guards).toEqual({
+    const { guards } = (await context(id)).json;
+    const { until } = guards.cooldown;
+    const probation = guards.effect.probation_until;
+    expect(Date.parse(probation) - Date.parse(until)).toBe(240_000);
+    const ineffective = `automatic compaction is paused until ${probation} because two compactions in a row did not bring the prompt under the trigger`;
+    expect(guards).toMatchObject({
       automatic: "paused",
-      paused_because: "waiting after a summary that failed (timeout)",
+      status: "cooldown",
+      paused_because: `automatic compaction is paused until ${until} because two summaries failed in a row (timeout)`,
+      paused_until: until,
       all: [
-        "waiting after a summary that failed (timeout)",
-        "the last 2 compactions did not bring the context under its trigger",
+        { status: "cooldown", until, ends: expect.any(String) },
+        { status: "ineffective", until: probation, because: ineffective, ends: expect.stringContaining("one try") },
       ],
-      strikes: 2,
-      last_failure: "timeout",
+      cooldown: { timeouts_in_a_row: 2, truncations_in_a_row: 0, last_failure: "timeout" },
+      effect: { strikes: 2, same_result: false, summaries_skipped: 1, generation: 3, reading: "over" },
     });
     await api.db.advanceClock(61);
-    expect((await context(id)).json.guards.paused_because).toBe(
-      "the last 2 compactions did not bring the context under its trigger",
-    );
+    expect((await context(id)).json.guards).toMatchObject({ status: "ineffective", paused_because: ineffective });
   });
 
   it("shows the run that holds the session, and a compaction that waits for it", async () => {
