@@ -218,6 +218,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
           forced: turnPlan?.forced === true ? { reason: "manual" } : null,
           estimate: null,
           compacted: false,
+          skills: { listed: [], skipped: [] },
           volatile: new Map(),
         },
       },
