@@ -238,24 +238,36 @@ describe("a skill that is compacted away", () => {
     expect((await generations()).length).toBe(3);
   });
 
-  it("is replaced by the marker where a clip alone is enough, in stored revisions as at once (R5, V2)", async () => {
-    const session = await compactingSession(platform, { windowTokens: 40_000, fields: { skills: [refunds] } });
+  it("is replaced by the marker where a clip alone is enough, but not in what a cut would keep; the same in later turns (R5, V2)", async () => {
+    const session = await compactingSession(platform, {
+      windowTokens: 40_000,
+      fields: { skills: [refunds] },
+      context: { keep_frac: 0.4 },
+    });
     const { scripted, load, untouched, lastSent, generations, revisions } = session;
+    const loaded = (id: string, name: string) => [
+      { role: "assistant" as const, content: [{ type: "tool_use", id, name: "load_skill", input: { name } }] },
+      { role: "user" as const, content: [{ type: "tool_result", tool_use_id: id, content: BODY }] },
+    ];
     await load([
       { role: "user", content: "Do a refund." },
-      { role: "assistant", content: loadRefunds },
-      { role: "user", content: [{ type: "tool_result", tool_use_id: "load_1", content: BODY }] },
-      ...rounds(24, 5_000),
+      ...loaded("load_1", "refunds"),
+      ...rounds(24, 5_000, "a"),
+      // Not among the newest 20, nor named, but in the slice that a cut would keep.
+      ...loaded("load_2", "reports"),
+      ...rounds(11, 400, "b"),
       { role: "assistant", content: "Looked." },
     ]);
     await untouched(() => scripted("Go on.", "Yes."));
     expect([await generations(), (await revisions()).at(-1)]).toEqual([[], "clip"]);
-    const before = JSON.stringify(lastSent().messages.slice(0, 10));
-    const result = lastSent()
-      .messages.flatMap(({ content }: { content: unknown }) => (Array.isArray(content) ? content : []))
-      .find((block: { tool_use_id?: string }) => block.tool_use_id === "load_1");
-    expect(result.content).toBe(skillMarker("refunds"));
+    const shownOf = (id: string) =>
+      lastSent()
+        .messages.flatMap(({ content }: { content: unknown }) => (Array.isArray(content) ? content : []))
+        .find((block: { tool_use_id?: string }) => block.tool_use_id === id)?.content;
+    expect([shownOf("load_1"), shownOf("load_2")]).toEqual([skillMarker("refunds"), BODY]);
+    expect(shownOf("a23")).toContain("…[clipped: ");
+    const before = JSON.stringify(lastSent().messages.slice(0, 60));
     await untouched(() => scripted("And on.", "Yes."));
-    expect(JSON.stringify(lastSent().messages.slice(0, 10))).toBe(before);
+    expect(JSON.stringify(lastSent().messages.slice(0, 60))).toBe(before);
   });
 });
