@@ -15,12 +15,14 @@ read there, never write. When a tool's result was too large, the whole of it is 
 export interface FilesystemOptions {
   readonly files: FileSystem;
   readonly tools: readonly Tool[];
+  /** Names of other tools whose results stay whole, since they bound them themselves. */
+  readonly whole: readonly string[];
   readonly estimateTokens: (text: string) => number;
 }
 
 /** Offers the file tools, and offloads what any tool (those of later middlewares included) answers at too great a length. */
-export const filesystemMiddleware = ({ files, tools, estimateTokens }: FilesystemOptions): Middleware => {
-  const paging = new Set(tools.filter((tool) => !tool.offload).map((tool) => tool.name));
+export const filesystemMiddleware = ({ files, tools, whole, estimateTokens }: FilesystemOptions): Middleware => {
+  const staying = new Set([...whole, ...tools.filter((tool) => !tool.offload).map((tool) => tool.name)]);
   return {
     name: "Filesystem",
     assemble: (draft) => {
@@ -29,7 +31,7 @@ export const filesystemMiddleware = ({ files, tools, estimateTokens }: Filesyste
     },
     wrapToolCall: async (call, context, next, run) => {
       const result = await next(call, context);
-      if (paging.has(call.name)) return result;
+      if (staying.has(call.name)) return result;
       return offloadResult({
         callId: call.id,
         toolName: call.name,

@@ -23,12 +23,13 @@ export interface Slots {
   readonly compaction: Middleware;
   readonly promptCache: Middleware;
   readonly memory: Middleware;
+  readonly skills: Middleware;
   readonly callerTools: Middleware;
 }
 
 /**
  * The default stack in its documented order (architecture section 3): Todo, Filesystem, [Subagents], Compaction, PromptCache, Memory,
- * [Skills], CallerTools. The order carries meaning: what stands after PromptCache lands behind its mark, and what wraps tool
+ * Skills, CallerTools. The order carries meaning: what stands after PromptCache lands behind its mark, and what wraps tool
  * calls first sees their results last.
  */
 export const defaultStack = (slots: Slots): readonly Middleware[] => [
@@ -37,5 +38,6 @@ export const defaultStack = (slots: Slots): readonly Middleware[] => [
   slots.compaction,
   slots.promptCache,
   slots.memory,
+  slots.skills,
   slots.callerTools,
 ];

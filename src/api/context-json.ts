@@ -49,6 +49,14 @@ export const contextSchema = z
       demoted_results: z.int(),
       pinned_seq: z.int().nullable(),
     }),
+    skills: z
+      .object({
+        listed: z.array(z.string()),
+        skipped: z.array(z.object({ path: z.string(), reason: z.string() })),
+      })
+      .openapi({
+        description: "What the next call would be told of `/skills/`, and what of it is not usable and why.",
+      }),
     guards: guardsSchema,
     requested: z.boolean().openapi({ description: "A compaction was asked for and waits for the next call." }),
     next: z.object({
@@ -116,6 +124,7 @@ export const showContext = (report: ContextReport) => {
       demoted_results: view.demoted.length,
       pinned_seq: view.generation?.pinned?.seq ?? null,
     },
+    skills: { listed: report.skills.listed.map(({ name }) => name), skipped: report.skills.skipped },
     guards: showGuards(guards),
     requested: report.requested !== null,
     next,

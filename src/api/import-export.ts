@@ -2,6 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { exportSession } from "../turns/export.ts";
 import { type ImportOutcome, type ImportResult, importPage } from "../turns/import.ts";
+import { writePendingFiles } from "../turns/pending-files.ts";
 import { TranscriptError } from "../turns/transcript/draft.ts";
 import { tenantOf } from "./auth.ts";
 import { showCompaction } from "./compaction-json.ts";
@@ -107,6 +108,7 @@ const importOperation = async (c: Ctx, id: string): Promise<Response> => {
 const exportOperation = async (c: Ctx, id: string): Promise<Response> => {
   const deps = c.get("deps");
   const session = await requireSession(c, id);
+  if (session.filesPending) await writePendingFiles(c.get("deps"), tenantOf(c), session.id);
   const json = `${JSON.stringify(showSession(session), undefined, 2)}\n`;
   const entries = await exportSession(deps, { tenantId: tenantOf(c), sessionId: session.id, json, showCompaction });
   if (entries === undefined) throw notFound("session");

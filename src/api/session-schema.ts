@@ -6,6 +6,7 @@ import { canonicalJson } from "./canonical.ts";
 import { contextSettings } from "./context-settings.ts";
 import { sha256Hex } from "./secrets.ts";
 import { MAX_KEY_CHARS } from "./session-ref.ts";
+import { skillFiles, skillsSchema } from "./session-skills.ts";
 import { shownTools, toolSchema, toolsSchema } from "./session-tools.ts";
 import { boundedText } from "./text.ts";
 
@@ -49,6 +50,7 @@ export const createSessionSchema = z
     budget: budget.optional(),
     context: contextSettings.optional(),
     metadata: z.record(metadataKey, metadataValue).refine(atMost, tooMany).optional(),
+    skills: skillsSchema.optional(),
   })
   .openapi("CreateSession", { example: { key: "support-ticket-1", system: "You are a helpful assistant." } });
 
@@ -204,6 +206,7 @@ export const newSessionOf = async (
   settings: settingsOf(given),
   metadata: given.metadata ?? {},
   createdWith: await settingsHash(given),
+  files: skillFiles(given.skills ?? []),
 });
 
 /** The change that a request asks for. */

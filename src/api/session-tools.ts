@@ -1,6 +1,7 @@
 /** The tools that a session is given: HTTP endpoints of the caller, tools that the caller runs itself, and tools that the provider runs. */
 import { z } from "@hono/zod-openapi";
 import { checkOutboundUrl } from "../protocol/outbound-url.ts";
+import { LOAD_SKILL } from "../protocol/skill-file.ts";
 import { invalid } from "./errors.ts";
 import { boundedText, holdsNul } from "./text.ts";
 
@@ -21,6 +22,7 @@ export const OWN_TOOLS: readonly string[] = [
   "grep",
   "write_todos",
   "compact_conversation",
+  LOAD_SKILL,
 ];
 
 /** Shown instead of a header's value, which may be a secret. */

@@ -3,6 +3,7 @@ import { z } from "@hono/zod-openapi";
 import { eraseSession } from "../store/erasures.ts";
 import { pageOf } from "../store/pages.ts";
 import { changeSession, createSession, findSession, listSessions } from "../store/sessions.ts";
+import { writePendingFiles } from "../turns/pending-files.ts";
 import { tenantOf } from "./auth.ts";
 import type { App, Ctx } from "./env.ts";
 import { ApiError, invalid, notFound } from "./errors.ts";
@@ -39,7 +40,7 @@ const registerCreate = (app: App): void =>
       operationId: "createSession",
       summary: "Create a session",
       description:
-        "With a `key` that exists: the same settings answer the existing session with `created: false`, other settings are a 409 `key_conflict`. Compared is the request as it was sent, not what the session was changed to since.",
+        "With a `key` that exists: the same settings answer the existing session with `created: false`, other settings are a 409 `key_conflict`. Compared is the request as it was sent, not what the session was changed to since. `skills` are written as files under `/skills/` before the answer; an answer that was lost is had by the same request again.",
       request: { headers: idempotencyHeaders, body: jsonBody(createSessionSchema, false) },
       responses: {
         200: json(createdSchema, "The session existed."),
@@ -60,6 +61,8 @@ const registerCreate = (app: App): void =>
           param: "key",
         });
       }
+      // Also where the session is found: the request that made it may have died before it had written all.
+      if (outcome.session.filesPending) await writePendingFiles(c.get("deps"), tenantId, outcome.session.id);
       if (outcome.replayed) markReplayed(c);
       return c.json({ ...showSession(outcome.session), created: outcome.created }, outcome.created ? 201 : 200);
     },

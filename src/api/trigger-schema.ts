@@ -117,7 +117,8 @@ const settings = {
   name: boundedText(200),
   enabled: z.boolean(),
   session: createSessionSchema.omit({ key: true }).openapi("TriggerSession", {
-    description: "What the sessions that it makes are created with: model, system, tools, limits, context settings.",
+    description:
+      "What the sessions that it makes are created with: model, system, tools, skills, limits, context settings.",
   }),
   budget: z
     .strictObject({ max_usd: z.number().positive().max(10_000) })

@@ -5,6 +5,9 @@
 import type { Seq } from "../protocol/ids.ts";
 import { type Span, stringLeaves } from "../protocol/json-text.ts";
 import type { ContentText, LogRow, Role } from "../protocol/messages.ts";
+import { LOAD_SKILL } from "../protocol/skill-file.ts";
+import { type SkillFact, type SkillLoad, skillMarker } from "./lost-skills.ts";
+import { clippedSkills } from "./skills.ts";
 import { grouped, headOf, tailOf } from "./text-cut.ts";
 import { type Edit, resultParts, splice, type ToolBlock, toolCalls, toolResults } from "./tool-blocks.ts";
 import { contains, type ViewState } from "./view-state.ts";
@@ -132,6 +135,8 @@ const leavesOf = (content: ContentText, block: ToolBlock, role: Role, maxTokens:
   return resultParts(content, block.body).flatMap(({ text }) => (text === null ? [] : [text]));
 };
 
+const NONE: ReadonlySet<string> = new Set();
+
 interface ClippedBlock {
   readonly block: ToolBlock;
   readonly edits: readonly Clipped[];
@@ -142,9 +147,11 @@ const clipBlocks = (
   role: Role,
   maxTokens: number,
   estimate: Estimate,
+  except: ReadonlySet<string> = NONE,
 ): readonly ClippedBlock[] => {
   if (content.length * MOST_TOKENS_PER_UNIT <= maxTokens) return [];
   return (role === "assistant" ? toolCalls(content) : toolResults(content)).flatMap((block) => {
+    if (except.has(block.callId)) return [];
     const edits = leavesOf(content, block, role, maxTokens).flatMap((leaf) =>
       clipLeaf(content, leaf, maxTokens, estimate),
     );
@@ -158,12 +165,19 @@ const clipBlocks = (
  * Clipping a clipped text changes nothing; with a lower limit, the note goes on counting the whole text.
  * @param maxTokens most tokens of a string, its note included; below `MIN_CLIP_TOKENS` a string may be left as it is for want of room
  * @param estimate must grow with the text
+ * @param except calls that are left alone: skills, which are whole or not there (R5)
  * @returns a shorter text, or the very same one
  */
-export const clipContent = (content: ContentText, role: Role, maxTokens: number, estimate: Estimate): ContentText =>
+export const clipContent = (
+  content: ContentText,
+  role: Role,
+  maxTokens: number,
+  estimate: Estimate,
+  except?: ReadonlySet<string>,
+): ContentText =>
   splice(
     content,
-    clipBlocks(content, role, maxTokens, estimate).flatMap(({ edits }) => edits),
+    clipBlocks(content, role, maxTokens, estimate, except).flatMap(({ edits }) => edits),
   );
 
 export interface ClipBoundary {
@@ -171,6 +185,8 @@ export interface ClipBoundary {
   readonly clippedBefore: Seq;
   /** What that takes off the view, in tokens. */
   readonly reclaimedTokens: number;
+  /** What is shown of skills then (R5). */
+  readonly skills: readonly SkillFact[];
   /** Newly clipped calls and results by the name of their tool, for `hango.context.tool_args_truncated`; each counts for one. */
   readonly clippedByTool: Readonly<Record<string, number>>;
 }
@@ -184,17 +200,23 @@ const namesIn = (row: LogRow | undefined): ReadonlyMap<string, string> =>
   new Map(row === undefined ? [] : toolCalls(row.content).map(({ callId, name }) => [callId, name]));
 
 /** What clipping the rows from `clippedBefore` up to, not including, `before` takes off the view. */
-const reclaimed = (rows: readonly LogRow[], view: ViewState, before: Seq, estimate: Estimate) => {
-  const demoted = new Set(view.demoted);
-  const clippedByTool = new Map<string, number>();
-  let reclaimedTokens = 0;
+const reclaimed = (
+  rows: readonly LogRow[],
+  view: ViewState,
+  before: Seq,
+  marked: readonly SkillLoad[],
+  estimate: Estimate,
+) => {
+  const untouched = new Set([...view.demoted, ...view.skills.map(({ callId }) => callId)]);
+  const clippedByTool = new Map<string, number>(marked.length === 0 ? [] : [[LOAD_SKILL, marked.length]]);
+  let reclaimedTokens = marked.reduce((sum, { name, text }) => sum + estimate(text) - estimate(skillMarker(name)), 0);
   let caller: LogRow | undefined;
   for (const row of rows) {
     if (row.seq >= before) break;
     if (row.role === "assistant") caller = row;
     if (row.seq < view.clippedBefore) continue;
     const clipped = clipBlocks(row.content, row.role, view.clipTokens, estimate);
-    const showing = row.role === "assistant" ? clipped : clipped.filter(({ block }) => !demoted.has(block.callId));
+    const showing = row.role === "assistant" ? clipped : clipped.filter(({ block }) => !untouched.has(block.callId));
     if (showing.length === 0) continue;
     const names = row.role === "assistant" ? new Map<string, string>() : namesIn(caller);
     for (const { block, edits } of showing) {
@@ -210,6 +232,8 @@ const reclaimed = (rows: readonly LogRow[], view: ViewState, before: Seq, estima
  * How far clipping can advance: to the newest `CLIP_KEEP_RECENT` messages.
  * @param rows ascending by seq; rows that the view does not show are passed over
  * @param view the view so far; what it already clips or demotes reclaims nothing
+ * @param keptFrom the first row that a cut made now would keep: skills from there on are protected (R5); null where there is none to tell.
+ *   Asked only where it matters
  * @returns null when that would not reclaim `minReclaimTokens`
  */
 export const nextClipBoundary = (
@@ -217,12 +241,14 @@ export const nextClipBoundary = (
   view: ViewState,
   windowTokens: number,
   estimate: Estimate,
+  keptFrom: () => Seq | null = () => null,
 ): ClipBoundary | null => {
   const covered = view.generation?.covered ?? [];
   const visible = rows.filter((row) => !contains(covered, row.seq) && !contains(view.hidden, row.seq));
   const clippedBefore = visible.at(-CLIP_KEEP_RECENT)?.seq;
   if (clippedBefore === undefined || clippedBefore <= view.clippedBefore) return null;
-  const found = reclaimed(visible, view, clippedBefore, estimate);
+  const { facts: skills, newlyMarked } = clippedSkills(visible, view, clippedBefore, keptFrom);
+  const found = reclaimed(visible, { ...view, skills }, clippedBefore, newlyMarked, estimate);
   if (found.reclaimedTokens <= 0 || found.reclaimedTokens < minReclaimTokens(windowTokens)) return null;
-  return { clippedBefore, ...found };
+  return { clippedBefore, skills, ...found };
 };

@@ -133,11 +133,13 @@ export const demotionOrder = (
   estimate: Estimate,
 ): readonly DemotionCandidate[] => {
   const covered = view.generation?.covered ?? [];
-  const passedOver = new Set([...view.demoted, ...inFlight(rows)]);
+  const marked = view.skills.filter(({ shown }) => shown === "marker").map(({ callId }) => callId);
+  const passedOver = new Set([...view.demoted, ...marked, ...inFlight(rows)]);
+  const whole = new Set(view.skills.map(({ callId }) => callId));
   return rows.flatMap((row) => {
     if (row.role !== "user" || contains(covered, row.seq) || contains(view.hidden, row.seq)) return [];
     const shown =
-      row.seq < view.clippedBefore ? clipContent(row.content, row.role, view.clipTokens, estimate) : row.content;
+      row.seq < view.clippedBefore ? clipContent(row.content, row.role, view.clipTokens, estimate, whole) : row.content;
     return toolResults(shown)
       .filter(({ callId }) => !passedOver.has(callId))
       .flatMap((block) => candidate(shown, block, row.seq, estimate));

@@ -3,7 +3,9 @@
  * equal bytes (V2), so every fixed word here belongs to a prefix version: to change one, add a version.
  */
 import type { ViewMessage } from "../protocol/messages.ts";
+import { skillMarker } from "./lost-skills.ts";
 import { renderSections } from "./render-sections.ts";
+import { lostInHidden } from "./skills.ts";
 import {
   type Generation,
   type HistoryPointer,
@@ -91,10 +93,11 @@ const historyText = (covered: readonly SeqRange[], history: HistoryPointer, sess
   }
 };
 
-const hiddenText = (hidden: readonly SeqRange[], sessionId: string): string =>
+const hiddenText = (view: ViewState, sessionId: string): string =>
   [
     "## Messages that were left out",
-    `Messages ${rangesText(hidden)} did not fit and are neither shown nor summarised here. They can be read in ${historyPath(sessionId)} as far as it holds them, and always through ${apiCall(sessionId)}.`,
+    `Messages ${rangesText(view.hidden)} did not fit and are neither shown nor summarised here. They can be read in ${historyPath(sessionId)} as far as it holds them, and always through ${apiCall(sessionId)}.`,
+    ...lostInHidden(view).map(({ name }) => `- ${skillMarker(name)}`),
   ].join("\n");
 
 const lastCovered = (generation: Generation): number => generation.covered.at(-1)?.to ?? 0;
@@ -133,7 +136,7 @@ export const renderHandoff = (view: ViewState, sessionId: string): string | null
   const version = generation?.prefixVersion ?? UNRECORDED_PREFIX_VERSION;
   const background = [
     generation === null ? "" : (generation.rendered ?? renderGeneration(generation, sessionId)),
-    hidden.length === 0 ? "" : hiddenText(hidden, sessionId),
+    hidden.length === 0 ? "" : hiddenText(view, sessionId),
   ];
   const parts = [
     PREFIXES[version - 1] ?? PREFIXES[0] ?? "",

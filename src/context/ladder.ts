@@ -18,6 +18,8 @@ import {
   type Why,
 } from "./ladder-input.ts";
 import type { SummaryFailure } from "./ports.ts";
+import { demotedSkills, hiddenSkills } from "./skills.ts";
+import { keptFromOf } from "./summarise-step.ts";
 import { summaryRung } from "./summary-rung.ts";
 import { type Truncated, toolArgTruncation } from "./tool-arg-truncation.ts";
 import { type CannotFit, planTruncation } from "./truncate.ts";
@@ -25,7 +27,8 @@ import type { SizedView } from "./view.ts";
 import { contains, rangesOf, type ViewState } from "./view-state.ts";
 
 const clipStep = (input: LadderInput, view: ViewState): Truncated | null => {
-  const clip = toolArgTruncation.apply(input.rows, view, input.budgets.windowTokens, input.estimateTokens);
+  const { rows, budgets, estimateTokens } = input;
+  const clip = toolArgTruncation.apply(rows, view, budgets.windowTokens, estimateTokens, () => keptFromOf(input, view));
   return clip === null ? null : { ...clip, view: { ...clip.view, thinkingFloor: floorAfter(input) } };
 };
 
@@ -33,8 +36,9 @@ const demoteStep = (input: LadderInput, view: ViewState, tokensToFree: number) =
   const calls = planDemotion(input.rows, view, tokensToFree, input.estimateTokens);
   if (calls.length === 0) return null;
   const named = new Set(calls);
+  const { facts: skills, others } = demotedSkills(input.rows, view.skills, calls);
   return {
-    view: { ...view, demoted: [...view.demoted, ...calls], thinkingFloor: floorAfter(input) },
+    view: { ...view, demoted: [...view.demoted, ...others], skills, thinkingFloor: floorAfter(input) },
     rows: shown(input.rows, view).filter(
       (row) => row.role === "user" && demoteContent(row.content, named, row.seq) !== row.content,
     ),
@@ -114,7 +118,8 @@ const truncation = (input: LadderInput, state: State, limit: number) => {
       tokensOf: (row) => input.rowTokens(row, state.view),
     });
     if (plan.kind === "cannot_fit") return plan;
-    const view: ViewState = { ...state.view, hidden: plan.hidden, thinkingFloor: floorAfter(input) };
+    const skills = hiddenSkills(plan.newlyHidden, state.view.skills);
+    const view: ViewState = { ...state.view, hidden: plan.hidden, skills, thinkingFloor: floorAfter(input) };
     const size = input.measure(view);
     if (fits(input, size, limit)) return { ...plan, view };
     tokensToFree += Math.max(1, excess(input, size, limit));

@@ -4,6 +4,7 @@ import { estimateTokens } from "./estimate.ts";
 import { familiesOf, type IdentifierFamily, KIND_PATTERN } from "./identifier-families.ts";
 import type { IndexedIdentifier } from "./identifier-index.ts";
 import type { IdentifierKind } from "./identifiers.ts";
+import { skillMarker } from "./lost-skills.ts";
 import type { Answer } from "./questions.ts";
 import type { TodoStatus, UserMessage } from "./read-rows.ts";
 import type { SectionBudgets } from "./section-budgets.ts";
@@ -249,6 +250,11 @@ export const renderSections = (
       files.map(({ line }) => line),
     ),
     ...section(`The todo list as it was written at message ${sections.todos?.seq ?? 0}`, todos),
+    // Outside every budget: a name that is not here cannot be loaded again by whoever needs it (R5).
+    ...section(
+      "Skills that had been loaded and whose text was left out, newest first",
+      (sections.skills ?? []).map(({ name }) => `- ${skillMarker(name)}`),
+    ),
   ].join("\n\n");
   // The index takes what the others leave of the share, so that little text does not become as much handoff.
   const left = budgets.shareTokens - estimateTokens(told);

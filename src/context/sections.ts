@@ -6,6 +6,7 @@ import type { Seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import { familiesOf, type IdentifierFamily } from "./identifier-families.ts";
 import { fitting, type IndexedIdentifier, mergedIndex } from "./identifier-index.ts";
+import { type LostSkill, lostSkills, mergedLost } from "./lost-skills.ts";
 import type { Answer } from "./questions.ts";
 import { readRows, type TodoList, type UserMessage } from "./read-rows.ts";
 import { type SectionBudgets, sectionBudgets } from "./section-budgets.ts";
@@ -29,6 +30,8 @@ export interface Sections {
   readonly files: readonly TouchedFile[];
   /** The list as last written. */
   readonly todos: TodoList | null;
+  /** Skills whose text was lost, newest first (R5). Absent in generations that were made before there were skills. */
+  readonly skills?: readonly LostSkill[];
   /** Worthiest first. */
   readonly identifiers: readonly IndexedIdentifier[];
   readonly families: readonly IdentifierFamily[];
@@ -52,6 +55,7 @@ export const EMPTY_SECTIONS: Sections = {
   answers: [],
   files: [],
   todos: null,
+  skills: [],
   identifiers: [],
   families: [],
   dropped: {},
@@ -139,6 +143,7 @@ const bounded = (sections: Unsized, windowTokens: number, limits: SectionLimits)
     answers: [...answers.kept].sort(bySeq),
     files: files.slice(0, limits.files),
     todos: sections.todos,
+    skills: sections.skills ?? [],
     identifiers: identifiers.kept,
     families: familiesOf(sections.families, identifiers.dropped, limits.families),
     dropped: Object.fromEntries([...dropped].sort(([a], [b]) => (a < b ? -1 : 1))),
@@ -157,7 +162,7 @@ export const sectionsOf = (
   limits: SectionLimits = SECTION_LIMITS,
 ): Sections => {
   const { users, ...rest } = readRows(rows);
-  return bounded({ ...EMPTY_SECTIONS, ...rest, userMessages: users }, windowTokens, limits);
+  return bounded({ ...EMPTY_SECTIONS, ...rest, userMessages: users, skills: lostSkills(rows) }, windowTokens, limits);
 };
 
 /** Joins the sections of a base generation with those of the rows covered since: a new generation keeps what its base kept (S2). */
@@ -179,6 +184,7 @@ export const mergeSections = (
       answers: [...base.answers, ...next.answers].sort(bySeq),
       files: [...files.values()],
       todos: (next.todos?.seq ?? 0) >= (base.todos?.seq ?? 0) ? (next.todos ?? base.todos) : base.todos,
+      skills: mergedLost(base.skills, next.skills),
       identifiers: mergedIndex(base.identifiers, next.identifiers),
       families: familiesOf([...base.families, ...next.families], [], limits.families),
       dropped: Object.fromEntries(dropped),

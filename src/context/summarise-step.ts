@@ -1,6 +1,6 @@
 /** Step 3 of the ladder: a cut, the history file, the summary, and the view with both, accepted or not (sections 4 to 6). Whether it may be tried: `summary-rung.ts`. */
 
-import { seq } from "../protocol/ids.ts";
+import { type Seq, seq } from "../protocol/ids.ts";
 import type { ViewMessage } from "../protocol/messages.ts";
 import { acceptSummary, summarySize } from "./acceptance.ts";
 import { endsTurn, isPaused, openAsk } from "./ask.ts";
@@ -9,9 +9,11 @@ import { type Cut, type CutDecision, decideCut, type Keep, type NothingToCut } f
 import type { GuardState } from "./guards/state.ts";
 import { PREFIX_VERSION, renderGeneration } from "./handoff.ts";
 import { floorAfter, type LadderInput, shown } from "./ladder-input.ts";
+import { skillLoads } from "./lost-skills.ts";
 import type { Receipt, SummaryFailure } from "./ports.ts";
 import { redact } from "./redact.ts";
 import { mergeSections, sectionsOf } from "./sections.ts";
+import { rowsForSummary, stillLost, withoutMarkers } from "./skills.ts";
 import { summarise } from "./summarise.ts";
 import { PROMPT_VERSION } from "./summary-prompt.ts";
 import type { Budgets } from "./trigger.ts";
@@ -69,6 +71,12 @@ export const cutOf = (input: LadderInput, view: ViewState, guards: GuardState): 
     ...(input.reason === "overflow" ? {} : { settledSeq: seq(guards.newestSeq) }),
   });
 
+/** The first row that a cut made now would keep: all that is shown, where it would cut nothing. Null in an empty log. */
+export const keptFromOf = (input: LadderInput, view: ViewState): Seq | null => {
+  const cut = cutOf(input, view, input.guards);
+  return cut.kind === "cut" ? cut.keptFrom : (shown(input.rows, view)[0]?.seq ?? null);
+};
+
 /** What a cut would cover anew, in tokens. */
 export const sliceTokens = (input: LadderInput, view: ViewState, cut: Cut): number =>
   cut.newlyCovered.reduce((sum, row) => sum + input.rowTokens(row, view), 0);
@@ -110,7 +118,7 @@ export const summariseStep = async (
   const coveredTokens = sliceTokens(input, view, cut);
   const size = summarySize(coveredTokens, input.budgets.windowTokens);
   const summary = await summarise({
-    rows: cut.newlyCovered,
+    rows: rowsForSummary(cut.newlyCovered),
     base,
     pinned: cut.pinned,
     focus: input.focus,
@@ -121,16 +129,18 @@ export const summariseStep = async (
   });
   if (summary.kind === "failed") return failed(summary.failure, summary.reason);
 
+  const { windowTokens } = input.budgets;
+  const sections = mergeSections(base?.sections ?? null, sectionsOf(cut.newlyCovered, windowTokens), windowTokens);
+  const text = withoutMarkers(
+    summary.text,
+    [...skillLoads(cut.newlyCovered), ...(sections.skills ?? [])].map(({ name }) => name),
+  );
   const made: Generation = {
     number: input.nextGeneration,
     base: base?.number ?? 0,
     covered: cut.covered,
-    summary: summary.text,
-    sections: mergeSections(
-      base?.sections ?? null,
-      sectionsOf(cut.newlyCovered, input.budgets.windowTokens),
-      input.budgets.windowTokens,
-    ),
+    summary: text,
+    sections: { ...sections, skills: stillLost(sections.skills, cut.kept, view) },
     pinned: cut.pinned,
     history: history.pointer,
     prefixVersion: PREFIX_VERSION,
@@ -139,7 +149,7 @@ export const summariseStep = async (
   const next: ViewState = { ...view, generation, thinkingFloor: floorAfter(input) };
   const after = input.measure(next);
   const accepted = acceptSummary({
-    text: summary.text,
+    text,
     stopReason: summary.stopReason,
     targetTokens: size.targetTokens,
     replacedTokens: coveredTokens + (base === null ? 0 : input.estimateTokens(base.summary)),

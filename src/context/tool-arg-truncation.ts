@@ -2,6 +2,7 @@
  * ToolArgTruncation: the first step of the ladder, nested inside Compaction, so that a summary is made of what the view shows. It clips the
  * long arguments and results of older tool calls, which often makes a summary unnecessary. Never touches the log.
  */
+import type { Seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import { nextClipBoundary } from "./clip.ts";
 import type { ViewState } from "./view-state.ts";
@@ -20,9 +21,11 @@ export const toolArgTruncation = {
     view: ViewState,
     windowTokens: number,
     estimateTokens: (text: string) => number,
+    keptFrom?: () => Seq | null,
   ): Truncated | null => {
-    const clip = nextClipBoundary(rows, view, windowTokens, estimateTokens);
+    const clip = nextClipBoundary(rows, view, windowTokens, estimateTokens, keptFrom);
     if (clip === null) return null;
-    return { view: { ...view, clippedBefore: clip.clippedBefore }, clippedByTool: clip.clippedByTool };
+    const { clippedBefore, skills, clippedByTool } = clip;
+    return { view: { ...view, clippedBefore, skills }, clippedByTool };
   },
 } as const;

@@ -3,6 +3,7 @@
  * same bytes from the same rows.
  */
 import { type Seq, seq } from "../protocol/ids.ts";
+import type { SkillFact } from "./lost-skills.ts";
 import type { Sections } from "./sections.ts";
 
 /** Rows from one seq to another, both inclusive. */
@@ -56,6 +57,8 @@ export interface ViewState {
   readonly thinkingFloor: Seq;
   /** Ids of calls whose results are shown as a note of their size (ladder step 4). */
   readonly demoted: readonly string[];
+  /** Skills in rows that are clipped, demoted or hidden, ascending by seq (R5). A skill that is in none of them is not here. */
+  readonly skills: readonly SkillFact[];
   /** Rows that are left out and named in the handoff (ladder step 5). Sorted, disjoint. */
   readonly hidden: readonly SeqRange[];
   /** Hash of the volatile inputs of the last call, or null before the first (V8). */
@@ -72,6 +75,7 @@ export const EMPTY_VIEW: ViewState = {
   clipTokens: DEFAULT_CLIP_TOKENS,
   thinkingFloor: seq(1),
   demoted: [],
+  skills: [],
   hidden: [],
   volatileHash: null,
 };

@@ -6,6 +6,7 @@ import { demoteContent } from "./demote.ts";
 import { mediaItems } from "./estimate-request.ts";
 import { handoffMessage } from "./handoff.ts";
 import { blockTexts, blockType, joinBlocks, portable } from "./imported.ts";
+import { markSkills } from "./skills.ts";
 import { contains, type ViewState } from "./view-state.ts";
 
 const THINKING_TYPES: ReadonlySet<string> = new Set(["thinking", "redacted_thinking"]);
@@ -62,16 +63,29 @@ const renderRow = (row: LogRow, view: ViewState, options: ViewOptions): ViewMess
   const own = isImported(row) ? portable(row.content) : row.content;
   const bound = row.role === "assistant" && (isImported(row) || row.seq < view.thinkingFloor);
   const thought = bound ? withoutThinking(own) : own;
+  const skills = view.skills.filter(({ seq }) => seq === row.seq);
+  const marked = markSkills(thought, skills);
   // A note on a demoted result tells the size of the whole, so it is made first; it is too short to be clipped.
-  const demoted = view.demoted.length === 0 ? thought : demoteContent(thought, new Set(view.demoted), row.seq);
+  const demoted = view.demoted.length === 0 ? marked : demoteContent(marked, new Set(view.demoted), row.seq);
   const content =
-    row.seq < view.clippedBefore ? clipContent(demoted, row.role, view.clipTokens, options.estimateTokens) : demoted;
+    row.seq < view.clippedBefore
+      ? clipContent(
+          demoted,
+          row.role,
+          view.clipTokens,
+          options.estimateTokens,
+          new Set(skills.map((each) => each.callId)),
+        )
+      : demoted;
   return { role: row.role, content: content === "[]" ? PLACEHOLDER : content, media: row.media };
 };
 
 /** What of a view state a row's rendering depends on: rows with equal keys render equal bytes. */
 const renderKey = (row: LogRow, view: ViewState): string =>
-  `${row.seq < view.clippedBefore ? view.clipTokens : 0}/${row.seq < view.thinkingFloor}/${row.role === "user" ? view.demoted.join() : ""}`;
+  `${row.seq < view.clippedBefore ? view.clipTokens : 0}/${row.seq < view.thinkingFloor}/${row.role === "user" ? resultsKey(row, view) : ""}`;
+
+const resultsKey = (row: LogRow, { demoted, skills }: ViewState): string =>
+  `${demoted.join()}/${skills.flatMap(({ seq, callId, shown }) => (seq === row.seq ? [`${callId} ${shown}`] : [])).join()}`;
 
 /** The ids that a message's results answer. */
 const answered = (message: LogRow): ReadonlySet<string> => {

@@ -10,7 +10,7 @@
  * - Methods reject only when the backend fails (network, rate limit); "not there" and "lost the race" are answers.
  */
 import type { LineIndex } from "./line-index.ts";
-import type { FilePath } from "./path.ts";
+import type { DirectoryPath, FilePath } from "./path.ts";
 
 export interface FileEntry {
   readonly path: FilePath;
@@ -125,6 +125,13 @@ export interface FileSystem {
 
   /** A page of the files whose path begins with a prefix; a sectioned file is one entry. */
   list(options: ListOptions): Promise<FileList>;
+
+  /**
+   * The names of the folders right in a directory that hold files which were written, by code point; sectioned files are not looked for. One
+   * request to the backend, however many files the folders hold.
+   * @param limit at most 1,000
+   */
+  folders(directory: DirectoryPath, limit: number): Promise<readonly string[]>;
 
   /** Removes everything, for an erasure. @returns how many objects were removed */
   removeAll(): Promise<number>;

@@ -122,6 +122,12 @@ export const memoryFileSystem = (clock: () => number): FileSystem => {
       return mergePages(entries.slice(0, limit), entries.length > limit, sectioned, limit, comparePaths);
     },
 
+    folders: async (directory, limit) => {
+      const inside = [...objects.keys()].filter((path) => path.startsWith(directory));
+      const names = inside.map((path) => path.slice(directory.length).split("/")).filter(({ length }) => length > 1);
+      return [...new Set(names.map(([name = ""]) => name))].sort(comparePaths).slice(0, limit);
+    },
+
     removeAll: async () => {
       const count = objects.size + [...sections.values()].reduce((sum, ofPath) => sum + ofPath.size, 0);
       objects.clear();

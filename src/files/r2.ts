@@ -247,6 +247,12 @@ export const r2FileSystem = (
       return mergePages(page.objects.map(entryOf), page.truncated, sectioned, limit, comparePaths);
     },
 
+    folders: async (directory, limit) => {
+      const prefix = filesRoot + directory;
+      const { delimitedPrefixes } = await bucket.list({ prefix, delimiter: "/", limit });
+      return delimitedPrefixes.map((folder) => folder.slice(prefix.length, -1)).sort(comparePaths);
+    },
+
     removeAll: async () =>
       (await removePrefix(bucket, `${filesRoot}/`)) + (await removePrefix(bucket, `${sectionsRoot}/`)),
   };

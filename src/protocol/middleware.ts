@@ -30,6 +30,16 @@ export interface ForcedCompaction {
   readonly focus?: string | undefined;
 }
 
+/** The skills of a session, as they were found at the start of the turn. */
+export interface SkillsFound {
+  /** By name. */
+  readonly listed: readonly { readonly name: string; readonly description: string }[];
+  /** What looks like a skill and is none, and why: a sentence that begins with the path. */
+  readonly skipped: readonly { readonly path: string; readonly reason: string }[];
+}
+
+export const NO_SKILLS: SkillsFound = { listed: [], skipped: [] };
+
 /** What middlewares keep between the calls of one run. Typed, so that two of them cannot claim one name. */
 export interface PrivateState {
   todos: readonly Todo[];
@@ -39,6 +49,7 @@ export interface PrivateState {
   estimate: number | null;
   /** Whether the newest request was compacted just before (telemetry.md). */
   compacted: boolean;
+  skills: SkillsFound;
   /** What was read at the start of the turn and may differ from the last one's: memory and the like (V8). */
   readonly volatile: Map<string, string>;
 }

@@ -63,10 +63,10 @@ export const voidCompaction = async (
       sql`with recursive ${chain} update compactions c set voided_at = hango_now()
         where c.session_id = ${voiding} and c.generation in (select generation from chain) and c.voided_at is null`,
       sql`with recursive ${chain}
-        insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, demoted, hidden,
+        insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, demoted, skills, hidden,
           volatile_hash, reason)
         select h.session_id, h.revision + 1, ${attemptId}, voided.base_generation, v.clipped_before, v.clip_tokens, h.next_seq, v.demoted,
-          v.hidden, v.volatile_hash, 'void'
+          v.skills, v.hidden, v.volatile_hash, 'void'
         from session_heads h join view_revisions v on v.session_id = h.session_id and v.revision = h.revision
           join chain voided on voided.generation = ${generation}::bigint
         where h.session_id = ${voiding} and v.generation in (select generation from chain) on conflict (attempt_id) do nothing`,

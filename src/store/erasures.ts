@@ -52,7 +52,7 @@ export const eraseSession = async (
         where session_id = ${erasing} and (status in ('queued', 'running', 'requires_action') or idempotency_key is not null)`,
       sql`delete from session_heads where session_id = ${erasing}`,
       sql`update sessions set tenant_id = null, key = null, user_id = null, title = null, system = null, tools = '[]', settings = '{}',
-        metadata = '{}', todos = '[]', created_with = '' where id = ${erasing}`,
+        metadata = '{}', todos = '[]', pending_files = null, created_with = '' where id = ${erasing}`,
       ...eraseRowsOf,
       sql`select e.session_id from erasures e where e.tenant_id = ${tenantId} and (e.session_id = ${erasing} or ${before})`,
     ],

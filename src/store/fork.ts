@@ -52,11 +52,11 @@ const statements = (fork: Fork): readonly SQL[] => {
       ${`/v1/sessions/${at.sessionId}/`}, ${`/v1/sessions/${forkId}/`})`;
   const inside = sql`c.covered <@ ${within} and coalesce(c.pinned_seq < ${end}::bigint, true)`;
   return [
-    sql`insert into sessions (id, tenant_id, key, user_id, title, model, system, tools, settings, metadata, created_with, todos, forked_from, forked_at_seq)
+    sql`insert into sessions (id, tenant_id, key, user_id, title, model, system, tools, settings, metadata, created_with, todos, pending_files, forked_from, forked_at_seq)
       select ${forkId}, s.tenant_id, ${fields.key}, ${fields.user === undefined ? sql`s.user_id` : sql`${fields.user}`},
         ${fields.title === undefined ? sql`s.title` : sql`${fields.title}`}, s.model, s.system, s.tools, s.settings,
         ${fields.metadata === undefined ? sql`s.metadata` : sql`${JSON.stringify(fields.metadata)}::jsonb`}, ${fork.createdWith},
-        ${todos === null ? sql`s.todos` : sql`${JSON.stringify(todos)}::jsonb`}, s.id, ${end}::bigint - 1
+        ${todos === null ? sql`s.todos` : sql`${JSON.stringify(todos)}::jsonb`}, s.pending_files, s.id, ${end}::bigint - 1
       from sessions s where s.id = ${forking} on conflict do nothing`,
     // Thinking is bound to the session that it was thought in (V5).
     sql`insert into session_heads (session_id, next_seq, rewound, open_batch_seq, thinking_floor, revision, calibration, lease_holder, lease_epoch,
@@ -76,17 +76,17 @@ const statements = (fork: Fork): readonly SQL[] => {
         c.tokens_after, c.tokens_read, c.evicted, ${own(sql`c.history_path`)}, c.history_bytes, c.history_sha256, c.model, c.usage, c.cost_usd,
         c.created_at, c.voided_at
       from compactions c where c.session_id = ${forking} and ${inside} and ${made} on conflict do nothing`,
-    sql`insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, demoted, hidden,
+    sql`insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, demoted, skills, hidden,
         volatile_hash, reason, created_at)
       select ${forkId}, v.revision, ${copyId("cmp", forkId, sql`v.attempt_id`)}, v.generation, v.clipped_before, v.clip_tokens, v.thinking_floor,
-        v.demoted, v.hidden, v.volatile_hash, v.reason, v.created_at
+        v.demoted, v.skills, v.hidden, v.volatile_hash, v.reason, v.created_at
       from view_revisions v where v.session_id = ${forking} and ${made} and v.hidden <@ ${within} and v.clipped_before <= ${end}::bigint
         and v.thinking_floor <= ${end}::bigint and (v.generation = 0 or exists (select 1 from compactions c where c.session_id = ${forkId} and c.generation = v.generation))
       on conflict do nothing`,
-    sql`insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, demoted, hidden,
+    sql`insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, demoted, skills, hidden,
         volatile_hash, reason)
       select ${forkId}, h.revision + 1, ${copyId("cmp", forkId, sql`'fork'`)}, ${generation}, least(coalesce(v.clipped_before, 1), ${end}::bigint),
-        coalesce(v.clip_tokens, ${clipTokens}::int), ${end}::bigint, coalesce(v.demoted, '{}'), coalesce(v.hidden, '{}') * ${within},
+        coalesce(v.clip_tokens, ${clipTokens}::int), ${end}::bigint, coalesce(v.demoted, '{}'), coalesce(v.skills, '[]'), coalesce(v.hidden, '{}') * ${within},
         v.volatile_hash, 'fork'
       from session_heads h left join view_revisions v on v.session_id = h.session_id and v.revision = h.revision
       where h.session_id = ${forking} and ${made} on conflict do nothing`,

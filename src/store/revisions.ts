@@ -72,10 +72,10 @@ const insertCompaction = (
 };
 
 const insertRevision = (run: RunIdentity, { attemptId, view, reason }: NewRevision, unchanged: SQL): SQL =>
-  sql`insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, demoted, hidden,
+  sql`insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, demoted, skills, hidden,
       volatile_hash, reason)
     select h.session_id, ${view.revision}::bigint, ${attemptId}, ${view.generation?.number ?? 0}::bigint, ${view.clippedBefore}::bigint,
-      ${view.clipTokens}::int, ${view.thinkingFloor}::bigint, ${sql.param([...view.demoted])}::text[],
+      ${view.clipTokens}::int, ${view.thinkingFloor}::bigint, ${sql.param([...view.demoted])}::text[], ${view.skills}::json,
       ${formatRanges(view.hidden)}::int8multirange, ${view.volatileHash}, ${reason}
     from session_heads h where ${leaseHeld(run.lease)} and h.cancel_requested_at is null and ${unchanged} on conflict (attempt_id) do nothing`;
 

@@ -60,12 +60,12 @@ export const undoStatements = (
     where h.session_id = ${session} and v.attempt_id = ${attemptId})`;
   return [
     // Where the bytes at the beginning change, thinking that is bound to them must go (V5).
-    sql`insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, demoted, hidden,
+    sql`insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, demoted, skills, hidden,
         volatile_hash, reason)
       select h.session_id, h.revision + 1, ${attemptId}, sound.generation, coalesce(v.clipped_before, 1), coalesce(v.clip_tokens, ${clipTokens}::int),
         case when sound.generation = coalesce(v.generation, 0) and not coalesce(v.hidden && ${gone}, false)
           then greatest(h.thinking_floor, coalesce(v.thinking_floor, 1)) else ${at.nextSeq}::bigint end,
-        coalesce(v.demoted, '{}'), coalesce(v.hidden, '{}') - ${gone}, v.volatile_hash, ${reason}
+        coalesce(v.demoted, '{}'), coalesce(v.skills, '[]'), coalesce(v.hidden, '{}') - ${gone}, v.volatile_hash, ${reason}
       from session_heads h left join view_revisions v on v.session_id = h.session_id and v.revision = h.revision,
         lateral (select ${soundGeneration(sql`h.session_id`, sql`coalesce(v.generation, 0)`, sql`(h.rewound + ${gone})`)} as generation) sound
       where h.session_id = ${session} and h.revision = ${at.revision}::bigint on conflict (attempt_id) do nothing`,

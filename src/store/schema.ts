@@ -73,6 +73,8 @@ export const sessions = pgTable(
     /** Hash of what the session was created with: a second create with the same key must ask for the same. */
     createdWith: text("created_with").notNull(),
     todos: jsonb("todos").$type<readonly unknown[]>().notNull().default([]),
+    /** Files that the session was created with and that are not written yet: path and text. Null once they are. */
+    pendingFiles: jsonText("pending_files"),
     turns: integer("turns").notNull().default(0),
     inputTokens: bigint("input_tokens", { mode: "number" }).notNull().default(0),
     outputTokens: bigint("output_tokens", { mode: "number" }).notNull().default(0),
@@ -250,6 +252,8 @@ export const viewRevisions = pgTable(
     thinkingFloor: bigint("thinking_floor", { mode: "number" }).notNull(),
     /** Ids of calls. */
     demoted: text("demoted").array().notNull().default([]),
+    /** What the view shows of skills that were loaded (R5). */
+    skills: jsonText("skills").notNull().default("[]"),
     hidden: seqRanges("hidden").notNull().default("{}"),
     volatileHash: text("volatile_hash"),
     reason: text("reason").notNull(),

@@ -5,8 +5,9 @@ import type { Db, Row } from "./db.ts";
 import { type Claim, claimed, claimState, insertClaim, selectClaim } from "./idempotency.ts";
 import { sessionBusy, unclaimed } from "./lease.ts";
 import type { Page } from "./pages.ts";
+import { pendingFiles, type SessionFile } from "./pending-files.ts";
 import { parseRanges, type StoredRange } from "./ranges.ts";
-import { number, numberOrNull, text, textOrNull, time } from "./rows.ts";
+import { flag, number, numberOrNull, text, textOrNull, time } from "./rows.ts";
 import { refers, type SessionRef } from "./session-ref.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
@@ -25,6 +26,8 @@ export interface SessionRecord {
   readonly settings: Json;
   readonly metadata: Readonly<Record<string, string>>;
   readonly createdWith: string;
+  /** Files that it was created with wait to be written. */
+  readonly filesPending: boolean;
   readonly status: SessionStatus;
   readonly turns: number;
   readonly inputTokens: number;
@@ -50,7 +53,7 @@ const STATUS: SQL = sql`(case when h.waiting_run_id is not null then 'requires_a
 
 /** The columns that `sessionRecord` reads, from `sessions s` and `session_heads h`. */
 export const RECORD_COLUMNS = sql`${sql.raw(`s.id, s.key, s.user_id, s.title, s.model, s.system, s.tools::text as tools, s.settings::text as settings,
-  s.metadata::text as metadata, s.created_with, s.turns, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens,
+  s.metadata::text as metadata, s.created_with, s.pending_files is not null as files_pending, s.turns, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens,
   s.cost_usd, s.last_input_tokens, s.last_run_id, s.forked_from, s.forked_at_seq, h.rewound::text as rewound, s.created_at, s.updated_at`)}, ${STATUS} as status`;
 
 export const sessionRecord = (row: Row): SessionRecord => ({
@@ -64,6 +67,7 @@ export const sessionRecord = (row: Row): SessionRecord => ({
   settings: JSON.parse(text(row, "settings")),
   metadata: JSON.parse(text(row, "metadata")),
   createdWith: text(row, "created_with"),
+  filesPending: flag(row, "files_pending"),
   status: text(row, "status") as SessionStatus,
   turns: number(row, "turns"),
   inputTokens: number(row, "input_tokens"),
@@ -93,6 +97,8 @@ export interface NewSession {
   readonly metadata: Readonly<Record<string, string>>;
   /** Hash of what was asked for: a second create with the same key must ask for the same. */
   readonly createdWith: string;
+  /** To be written before its first turn (`pending-files.ts`). */
+  readonly files: readonly SessionFile[];
 }
 
 /**
@@ -100,10 +106,10 @@ export interface NewSession {
  * Also for callers that make a session on the way to something else.
  */
 export const insertSession = (session: NewSession, claim: Claim | null): readonly SQL[] => [
-  sql`insert into sessions (id, tenant_id, key, user_id, title, model, system, tools, settings, metadata, created_with)
+  sql`insert into sessions (id, tenant_id, key, user_id, title, model, system, tools, settings, metadata, created_with, pending_files)
     select ${session.id}, ${session.tenantId}, ${session.key}, ${session.user}, ${session.title}, ${session.model}, ${session.system},
       ${JSON.stringify(session.tools)}::jsonb, ${JSON.stringify(session.settings)}::jsonb, ${JSON.stringify(session.metadata)}::jsonb,
-      ${session.createdWith}
+      ${session.createdWith}, ${pendingFiles(session.files)}::json
     where ${claimed(claim)} on conflict do nothing`,
   sql`insert into session_heads (session_id) select s.id from sessions s where s.id = ${session.id} on conflict do nothing`,
 ];

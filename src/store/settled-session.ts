@@ -2,7 +2,7 @@
 import type { SessionId, TenantId } from "../protocol/ids.ts";
 import type { Row } from "./db.ts";
 import type { Loaded } from "./loading.ts";
-import { number, numberOrNull, text, textOrNull } from "./rows.ts";
+import { flag, number, numberOrNull, text, textOrNull } from "./rows.ts";
 
 export interface SettledSession extends Loaded {
   readonly tenantId: TenantId;
@@ -13,6 +13,8 @@ export interface SettledSession extends Loaded {
   readonly tools: readonly Readonly<Record<string, unknown>>[];
   readonly settings: Readonly<Record<string, unknown>>;
   readonly todos: readonly unknown[];
+  /** Files that the session was created with wait to be written. */
+  readonly filesPending: boolean;
   /** What its turns have cost so far, in USD at list price. */
   readonly costUsd: number;
   readonly nextSeq: number;
@@ -25,7 +27,7 @@ export interface SettledSession extends Loaded {
 
 /** The columns that `settledSession` reads, from `sessions s` and `session_heads h`. */
 export const SESSION_COLUMNS =
-  "s.id as session_id, s.user_id, s.model, s.system, s.tools::text as tools, s.settings::text as settings, s.todos::text as todos, s.cost_usd as session_cost_usd, " +
+  "s.id as session_id, s.user_id, s.model, s.system, s.tools::text as tools, s.settings::text as settings, s.todos::text as todos, s.pending_files is not null as files_pending, s.cost_usd as session_cost_usd, " +
   "h.lease_holder, h.next_seq, h.next_event, h.open_batch_seq, h.thinking_floor";
 
 export const settledSession = (row: Row, tenantId: TenantId, loaded: Loaded): SettledSession => ({
@@ -38,6 +40,7 @@ export const settledSession = (row: Row, tenantId: TenantId, loaded: Loaded): Se
   tools: JSON.parse(text(row, "tools")),
   settings: JSON.parse(text(row, "settings")),
   todos: JSON.parse(text(row, "todos")),
+  filesPending: flag(row, "files_pending"),
   costUsd: number(row, "session_cost_usd"),
   nextSeq: number(row, "next_seq"),
   nextEvent: number(row, "next_event"),

@@ -26,6 +26,8 @@ export interface StoredView {
   readonly clipTokens: number;
   readonly thinkingFloor: Seq;
   readonly demoted: readonly string[];
+  /** JSON text: what the view shows of skills (R5). */
+  readonly skills: string;
   readonly hidden: readonly StoredRange[];
   readonly volatileHash: string | null;
 }
@@ -51,7 +53,7 @@ export const storedGeneration = (row: Row): StoredGeneration => {
 
 /** The columns of a revision that `storedView` reads, from `view_revisions v`. */
 export const REVISION_COLUMNS =
-  "v.revision, v.clipped_before, v.clip_tokens, v.thinking_floor, v.demoted, v.hidden::text as hidden, v.volatile_hash";
+  "v.revision, v.clipped_before, v.clip_tokens, v.thinking_floor, v.demoted, v.skills::text as skills, v.hidden::text as hidden, v.volatile_hash";
 
 /** @param row with both sets of columns, the generation's empty where there is none */
 export const storedView = (row: Row): StoredView => ({
@@ -61,6 +63,7 @@ export const storedView = (row: Row): StoredView => ({
   clipTokens: number(row, "clip_tokens"),
   thinkingFloor: seq(number(row, "thinking_floor")),
   demoted: texts(row, "demoted"),
+  skills: text(row, "skills"),
   hidden: parseRanges(text(row, "hidden")),
   volatileHash: textOrNull(row, "volatile_hash"),
 });

@@ -5,8 +5,9 @@
  */
 import { coveredHash } from "../context/covered-hash.ts";
 import { PREFIX_VERSION, renderGeneration } from "../context/handoff.ts";
-import { floorAfter } from "../context/ladder-input.ts";
+import { floorAfter, shown } from "../context/ladder-input.ts";
 import { EMPTY_SECTIONS, mergeSections, type Sections, sectionsOf } from "../context/sections.ts";
+import { stillLost } from "../context/skills.ts";
 import { difference, type Generation, rangesOf, type SeqRange, union, type ViewState } from "../context/view-state.ts";
 import { seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
@@ -88,12 +89,13 @@ const takePiece = async (
 const commitPiece = async (prepared: PreparedRun, session: LoadedSession, piece: Piece): Promise<void> => {
   const { live, compaction, turn } = prepared;
   const base = live.view.generation;
+  const sections = mergeSections(base?.sections ?? null, piece.sections);
   const made: Generation = {
     number: live.nextGeneration,
     base: base?.number ?? 0,
     covered: union(base?.covered ?? [], piece.rows),
     summary: base?.summary ?? "",
-    sections: mergeSections(base?.sections ?? null, piece.sections),
+    sections: { ...sections, skills: stillLost(sections.skills, shown(turn.rows, live.view), live.view) },
     pinned: base?.pinned ?? null,
     history: { kind: "file", path: `/conversation_history/${session.sessionId}.md` },
     prefixVersion: PREFIX_VERSION,

@@ -9,6 +9,7 @@ import { anthropicBody } from "../models/request-body.ts";
 import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
 import { inlineMedia } from "../protocol/media-text.ts";
 import type { ModelRequest } from "../protocol/messages.ts";
+import type { SkillsFound } from "../protocol/middleware.ts";
 import { loadForReading, type ReadSession } from "../store/reading.ts";
 import type { SessionRef } from "../store/session-ref.ts";
 import type { Deps } from "./deps.ts";
@@ -57,6 +58,7 @@ export interface ContextReport {
   /** The newest reading that still holds for the view; null without one. */
   readonly reading: { readonly tokens: number; readonly estimate: number; readonly revision: number } | null;
   readonly guards: ReportedGuards;
+  readonly skills: SkillsFound;
   /** A compaction that was asked for and waits for the next call: its focus, empty for none. */
   readonly requested: string | null;
   readonly next: NextStep;
@@ -125,7 +127,7 @@ const noteOf = (next: NextStep, session: ReadSession): string | null => {
 };
 
 /**
- * Reports on a session's context. One round trip, and the session's memory file; no lease, no call to the provider.
+ * Reports on a session's context. One round trip, and the session's memory and skills; no lease, no call to the provider.
  * @param withRequest whether to add the exact body: content, up to the largest request in size
  * @returns undefined when the tenant has no such session
  * @throws StoreUnavailable, BucketUnavailable; ModelError `too_large` for a log that no request can hold
@@ -180,6 +182,7 @@ export const reportContext = async (
       state: guards,
       turn: session.heldBy !== null && session.guards.budget?.runId === session.heldBy ? session.guards.budget : null,
     },
+    skills: rehearsal.turn.run.state.private.skills,
     requested,
     next,
     request: body === null ? null : { body, note: noteOf(next, session) },

@@ -2,6 +2,7 @@
 import { callerToolsMiddleware } from "../agent/caller-tools.ts";
 import { filesystemMiddleware } from "../agent/filesystem.ts";
 import { memoryMiddleware } from "../agent/memory.ts";
+import { skillsMiddleware } from "../agent/skills.ts";
 import { defaultStack } from "../agent/stack.ts";
 import { todoMiddleware } from "../agent/todo.ts";
 import type { Turn } from "../agent/turn.ts";
@@ -17,7 +18,8 @@ import { anthropicProvider } from "../models/anthropic.ts";
 import type { EventSink } from "../protocol/events.ts";
 import { inlineMedia } from "../protocol/media-text.ts";
 import type { LogRow } from "../protocol/messages.ts";
-import type { ForcedCompaction, PrivateState, RunContext } from "../protocol/middleware.ts";
+import { type ForcedCompaction, NO_SKILLS, type PrivateState, type RunContext } from "../protocol/middleware.ts";
+import { LOAD_SKILL } from "../protocol/skill-file.ts";
 import { LeaseLost } from "../store/errors.ts";
 import type { LoadedSession } from "../store/loaded-session.ts";
 import type { Span } from "../telemetry/tracer.ts";
@@ -84,6 +86,7 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     forced: forced === null ? null : forcedBy(forced),
     estimate: null,
     compacted: false,
+    skills: NO_SKILLS,
     volatile: new Map(),
   };
   const root = sessionRoot(session.tenantId, session.sessionId);
@@ -184,10 +187,16 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     journal,
     stack: defaultStack({
       todo: todoMiddleware,
-      filesystem: filesystemMiddleware({ files, tools: fileTools(files, { estimateTokens }), estimateTokens }),
+      filesystem: filesystemMiddleware({
+        files,
+        tools: fileTools(files, { estimateTokens }),
+        whole: [LOAD_SKILL],
+        estimateTokens,
+      }),
       compaction: compaction(options),
       promptCache,
       memory: memoryMiddleware(files),
+      skills: skillsMiddleware({ files, estimateTokens }),
       callerTools: callerToolsMiddleware({
         tools: session.tools,
         fetch: deps.fetch,

@@ -12,6 +12,7 @@ import { requestBacklog } from "./backlog-request.ts";
 import type { Deps } from "./deps.ts";
 import { CallerTooLate, HandedOver, RunCancelled, RunStopped, runErrorOf, TurnTimedOut } from "./failure.ts";
 import { sendForNext } from "./next-run.ts";
+import { writePendingFiles } from "./pending-files.ts";
 import { type PreparedRun, prepareRun, type RunRequest } from "./prepare-run.ts";
 import { resume } from "./resume.ts";
 
@@ -129,6 +130,7 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
   const prepared = prepareRun(deps, request, span);
   const { turn, journal } = prepared;
   await withinRun(deps, prepared, request.detached, async () => {
+    if (session.filesPending) await writePendingFiles(deps, session.tenantId, session.sessionId);
     const from = await resume(prepared, session);
     const hindered = hindrance(session, from);
     if (hindered !== null) throw hindered;

@@ -27,12 +27,14 @@ export const viewStateOf = (
     ? { ...EMPTY_VIEW, clipTokens, thinkingFloor: seq(thinkingFloor) }
     : {
         ...view,
+        skills: JSON.parse(view.skills),
         thinkingFloor: seq(thinkingFloor),
         generation: view.generation === null ? null : generationOf(view.generation),
       };
 
 /** A view as it is stored. */
-export const storedViewOf = ({ generation, ...view }: ViewState): StoredView => ({
+export const storedViewOf = ({ generation, skills, ...view }: ViewState): StoredView => ({
   ...view,
+  skills: JSON.stringify(skills),
   generation: generation === null ? null : storedGenerationOf(generation),
 });

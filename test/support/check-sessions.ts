@@ -2,8 +2,7 @@
 import fc from "fast-check";
 import type { SessionPlan } from "./session-plan.ts";
 import { sessionPlan } from "./session-plan.ts";
-import type { SessionProperty } from "./session-properties.ts";
-import type { Sabotage, Sent, SessionRecord, TurnOutcome } from "./session-record.ts";
+import type { Sabotage, Sent, SessionProperty, SessionRecord, TurnOutcome } from "./session-record.ts";
 import { simulate } from "./simulate.ts";
 
 export interface Broken {

@@ -12,10 +12,14 @@ const CHARS_PER_TOKEN = 2.5;
 export const wordsOf = (plan: SessionPlan, { script, chars, share = 0 }: Words): string =>
   scriptText(script, share > 0 ? Math.ceil(share * plan.windowTokens * CHARS_PER_TOKEN) : chars);
 
+/** Skills are few, so that they are loaded again; the text of most is long enough to be in the record when it is lost (R5). */
+const SKILLS = ["refunds", "pdf-forms", "on-call"];
+const LONG_SKILL_CHARS = 5_600;
+
 export interface ScriptedTurn {
   /** The next answer, to a request with this link and of this size. */
   answer(link: string, reading: number): ModelResponse;
-  readonly tool: Tool;
+  readonly tools: readonly Tool[];
   stepOf(callId: string): ToolStep | undefined;
 }
 
@@ -39,6 +43,10 @@ export const scriptedTurn = (script: TurnScript): ScriptedTurn => {
   const callOf = (step: ToolStep) => {
     const id = newCallId();
     made.set(id, step);
+    if (step.sort === "skill") {
+      const name = SKILLS[made.size % SKILLS.length];
+      return { id, name: "load_skill", inputText: JSON.stringify({ name }) };
+    }
     return step.sort === "compact"
       ? { id, name: "compact_conversation", inputText: "{}" }
       : {
@@ -46,6 +54,27 @@ export const scriptedTurn = (script: TurnScript): ScriptedTurn => {
           name: "read_file",
           inputText: JSON.stringify({ file_path: "/src/a.ts", note: wordsOf(plan, step.args) }),
         };
+  };
+
+  const textOf = ({ sort, result }: ToolStep): string =>
+    sort === "skill" && result.chars > 50
+      ? "Check the order, then the payment. ".repeat(LONG_SKILL_CHARS / 35)
+      : wordsOf(plan, result);
+
+  const readFile: Tool = {
+    name: "read_file",
+    description: "Reads a file.",
+    inputSchema: { type: "object", properties: { file_path: { type: "string" }, note: { type: "string" } } },
+    idempotent: true,
+    parallel: true,
+    offload: true,
+    call: async (_input, { callId }) => {
+      const step = made.get(callId);
+      if (step === undefined) throw new Error("a call that nobody made");
+      const text = textOf(step);
+      if (step.sort !== "image") return { content: text, ...(step.sort === "error" ? { isError: true } : {}) };
+      return { content: [{ type: "text", text }, imageBlock] };
+    },
   };
 
   return {
@@ -67,20 +96,6 @@ export const scriptedTurn = (script: TurnScript): ScriptedTurn => {
         blocks.push(`{"type":"tool_use","id":"${id}","name":"${name}","input":${inputText}}`);
       return { ...common, content: `[${blocks.join(",")}]`, text: "", calls, stopReason: "tool_use" };
     },
-    tool: {
-      name: "read_file",
-      description: "Reads a file.",
-      inputSchema: { type: "object", properties: { file_path: { type: "string" }, note: { type: "string" } } },
-      idempotent: true,
-      parallel: true,
-      offload: true,
-      call: async (_input, { callId }) => {
-        const step = made.get(callId);
-        if (step === undefined) throw new Error("a call that nobody made");
-        const text = wordsOf(plan, step.result);
-        if (step.sort !== "image") return { content: text, ...(step.sort === "error" ? { isError: true } : {}) };
-        return { content: [{ type: "text", text }, imageBlock] };
-      },
-    },
+    tools: [readFile, { ...readFile, name: "load_skill", description: "Shows the instructions of a skill." }],
   };
 };

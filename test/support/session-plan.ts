@@ -39,7 +39,7 @@ export interface ToolStep {
   readonly result: Words;
   readonly says: boolean;
   readonly thinks: boolean;
-  readonly sort: "plain" | "image" | "error" | "compact";
+  readonly sort: "plain" | "image" | "error" | "compact" | "skill";
   /** Input that arrived meanwhile: it stands behind the results (M5). */
   readonly waiting: Input | null;
   /** The run dies before its results are stored (M7). */
@@ -138,6 +138,7 @@ const stepOf: fc.Arbitrary<ToolStep> = fc.record({
     { weight: 1, arbitrary: fc.constant("image" as const) },
     { weight: 1, arbitrary: fc.constant("error" as const) },
     { weight: 1, arbitrary: fc.constant("compact" as const) },
+    { weight: 2, arbitrary: fc.constant("skill" as const) },
   ),
   waiting: waitingOf(12),
   dies: rarely(40),

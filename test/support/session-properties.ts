@@ -8,13 +8,8 @@ import { estimateRequest } from "../../src/context/estimate-request.ts";
 import { END_MARK } from "../../src/context/handoff.ts";
 import { contains, type SeqRange, type ViewState } from "../../src/context/view-state.ts";
 import type { LogRow, ModelRequest, ViewMessage } from "../../src/protocol/messages.ts";
-import type { Committed, Sent, SessionRecord } from "./session-record.ts";
-
-export interface SessionProperty {
-  readonly name: string;
-  /** What breaks it, in words; empty where it holds. */
-  readonly check: (record: SessionRecord) => readonly string[];
-}
+import type { Committed, Sent, SessionProperty, SessionRecord } from "./session-record.ts";
+import { skillsNamed, skillsWholeOrMarked } from "./skill-properties.ts";
 
 interface Block {
   readonly type: string;
@@ -290,10 +285,10 @@ type Fields = Partial<ViewState>;
 const stepViews = ({ change, before }: Committed): readonly (readonly [string, ViewState])[] => {
   const { view } = change;
   const fieldsOf: Readonly<Record<string, Fields>> = {
-    clip: { clippedBefore: view.clippedBefore, clipTokens: view.clipTokens },
+    clip: { clippedBefore: view.clippedBefore, clipTokens: view.clipTokens, skills: view.skills },
     summarise: { generation: view.generation },
-    demote: { demoted: view.demoted },
-    truncate: { hidden: view.hidden },
+    demote: { demoted: view.demoted, skills: view.skills },
+    truncate: { hidden: view.hidden, skills: view.skills },
   };
   let so: ViewState = { ...before, thinkingFloor: view.thinkingFloor, hidden: before.hidden };
   return change.reason.split("+").map((step) => {
@@ -309,6 +304,9 @@ const reduces: SessionProperty = {
     const steps = change.reason.split("+");
     if (!["clip", "summarise", "demote", "truncate"].includes(steps[0] ?? "")) return [];
     if (new Set(steps).size !== steps.length) return [`steps ${change.reason}`];
+    // Clipping and demoting both decide on skills, and only what both came to is on record.
+    if (steps.includes("clip") && steps.includes("demote") && jsonOf(before.skills) !== jsonOf(change.view.skills))
+      return [];
     const unloaded = change.view.hidden.filter(({ to }) => to < (rows[0]?.seq ?? 0));
     let last = renderer.measure(rows, { ...before, hidden: [...before.hidden, ...unloaded] });
     return stepViews(commit).flatMap(([step, view]) => {
@@ -399,4 +397,6 @@ export const SESSION_PROPERTIES: readonly SessionProperty[] = [
   restrained,
   extended,
   guarded,
+  skillsWholeOrMarked,
+  skillsNamed,
 ];

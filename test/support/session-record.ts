@@ -87,3 +87,10 @@ export interface Sabotage {
   readonly renderer?: (real: Renderer) => Renderer;
   readonly committed?: (view: ViewState, rows: readonly LogRow[]) => ViewState;
 }
+
+/** What is to hold of every session. */
+export interface SessionProperty {
+  readonly name: string;
+  /** What breaks it, in words; empty where it holds. */
+  readonly check: (record: SessionRecord) => readonly string[];
+}

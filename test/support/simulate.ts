@@ -218,6 +218,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
           forced: turnPlan?.forced === true ? { reason: "manual" } : null,
           estimate: null,
           compacted: false,
+          skills: { listed: [], skipped: [] },
           volatile: new Map(),
         },
       },
@@ -365,7 +366,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
         if (memory > 0) run.state.private.volatile.set("memory", `note ${memory}`);
       },
       assemble: (draft) => {
-        draft.tools.push(script.tool);
+        draft.tools.push(...script.tools);
       },
       wrapModelCall: (request, next) => {
         calibrationBefore = live.calibration;

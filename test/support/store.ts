@@ -167,6 +167,7 @@ export const EMPTY: StoredView = {
   clipTokens: 500,
   thinkingFloor: seq(1),
   demoted: [],
+  skills: "[]",
   hidden: [],
   volatileHash: null,
 };

@@ -144,6 +144,16 @@ describe("docs/history.md", () => {
   }, 60_000);
 });
 
+describe("docs/skills.md", () => {
+  it("gives a session skills, loads one and shows what is listed", async () => {
+    const blocks = await shellBlocks("docs/skills.md");
+    expect(blocks).toHaveLength(4);
+    const output = await run(blocks);
+    expect(output).toContain("/skills/refunds/references/regions.md (23 bytes)");
+    expect(output).toMatch(/"listed": ?\["on-call","refunds"\]/);
+  }, 60_000);
+});
+
 describe("docs/webhooks.md", () => {
   it("GitHub and Slack make turns whose replies are seen, and outbound events arrive signed", async () => {
     const blocks = await shellBlocks("docs/webhooks.md");

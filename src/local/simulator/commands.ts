@@ -56,6 +56,10 @@ const READERS: readonly Reader[] = [
   ],
   [/^(?:glob|find)\s+(\S*[*/]\S*)$/i, ([pattern = ""]) => ({ tool: "glob", args: [[["pattern"], pattern]] })],
   [/^(?:delete|remove|rm)\s+(\/\S+)$/i, ([path = ""]) => ({ tool: "delete_file", args: [[FILE, bare(path)]] })],
+  [
+    /^load\s+(?:the\s+)?skill\s+["'`]?([\w-]+)["'`]?[.!]?$/i,
+    ([name = ""]) => ({ tool: "load_skill", args: [[["name"], name]] }),
+  ],
   [/^todos?:?\s+(.+)$/i, ([list = ""]) => ({ tool: "write_todos", args: [[["todos"], todos(list)]] })],
 ];
 

@@ -29,6 +29,7 @@ describe("the stack", () => {
     const named = (name: string): Middleware => ({ name });
     const stack = defaultStack({
       callerTools: named("CallerTools"),
+      skills: named("Skills"),
       memory: named("Memory"),
       promptCache: named("PromptCache"),
       compaction: named("Compaction"),
@@ -41,6 +42,7 @@ describe("the stack", () => {
       "Compaction",
       "PromptCache",
       "Memory",
+      "Skills",
       "CallerTools",
     ]);
   });

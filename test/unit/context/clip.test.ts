@@ -318,6 +318,7 @@ describe("how far clipping advances (ladder step 2)", () => {
     const found = boundary(rows);
     expect(found).toEqual({
       clippedBefore: 9,
+      skills: [],
       reclaimedTokens: expect.any(Number),
       clippedByTool: { write_file: 4, execute: 4 },
     });

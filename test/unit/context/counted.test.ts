@@ -97,7 +97,14 @@ const send = async (
     promptCaching: true,
     state: {
       messages: rows,
-      private: { todos: [], forced: null, estimate: null, compacted: false, volatile: new Map() },
+      private: {
+        todos: [],
+        forced: null,
+        estimate: null,
+        compacted: false,
+        skills: { listed: [], skipped: [] },
+        volatile: new Map(),
+      },
     },
     signal: new AbortController().signal,
     span: noopSpan,

@@ -88,7 +88,14 @@ it("is in the provider's tokens after a compaction too, as the size that started
     promptCaching: true,
     state: {
       messages: rows,
-      private: { todos: [], forced: null, estimate: null, compacted: false, volatile: new Map() },
+      private: {
+        todos: [],
+        forced: null,
+        estimate: null,
+        compacted: false,
+        skills: { listed: [], skipped: [] },
+        volatile: new Map(),
+      },
     },
     signal: new AbortController().signal,
     span: noopSpan,

@@ -101,6 +101,24 @@ const SABOTAGES: readonly (readonly [string, Sabotage, RegExp])[] = [
     /provider takes/,
   ],
   [
+    "a view that shows a part of a skill",
+    {
+      renderer: showing((messages) =>
+        messages.map((m) => ({ ...m, content: m.content.split("then the payment. Check").join("then") })),
+      ),
+    },
+    /never in part \(R5/,
+  ],
+  [
+    "a handoff that forgets a skill",
+    {
+      renderer: showing((messages) =>
+        messages.map((m) => (m.handoff === true ? { ...m, content: m.content.split("load_skill").join("a call") } : m)),
+      ),
+    },
+    /named with that call \(R5/,
+  ],
+  [
     "a view that is not the one that was recorded",
     { committed: (view) => ({ ...view, clippedBefore: seq(view.clippedBefore + 1) }) },
     /byte for byte/,

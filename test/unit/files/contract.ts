@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { FileList, FileSystem } from "../../../src/files/filesystem.ts";
 import { sha256Hex } from "../../../src/files/hash.ts";
 import { countLines } from "../../../src/files/line-index.ts";
-import { comparePaths, parsePath } from "../../../src/files/path.ts";
+import { comparePaths, parseDirectory, parsePath } from "../../../src/files/path.ts";
 
 export const at = (text: string) => {
   const parsed = parsePath(text);
@@ -218,6 +218,14 @@ export const fileSystemContract = (name: string, make: () => Promise<FileSystem>
       expect(await fs.read(at("/a"), { objectOnly: true })).toBeUndefined();
       await fs.write(at("/a"), "object");
       expect(text(await fs.read(at("/a"), { objectOnly: true }))).toBe("object");
+    });
+
+    it("names the folders of a directory, not what is deeper, beside them or appended to", async () => {
+      for (const path of ["/s/b/x", "/s/b/y/z", "/s/a/x", "/s/plain", "/sa/x"]) await fs.write(at(path), "x");
+      await fs.append(at("/s/c/log"), "x\n", { first: 1, last: 1 });
+      const directory = parseDirectory("/s/");
+      if (!directory.ok) throw new Error(directory.reason);
+      expect([await fs.folders(directory.path, 10), await fs.folders(directory.path, 1)]).toEqual([["a", "b"], ["a"]]);
     });
 
     it("lists in the order of code points, in pages that miss nothing and repeat nothing", async () => {

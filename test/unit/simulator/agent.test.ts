@@ -14,6 +14,7 @@ const tools = [
   tool("grep", { pattern: {}, path: {} }),
   tool("delete_file", { file_path: {} }),
   tool("write_todos", { todos: {} }),
+  tool("load_skill", { name: {} }),
 ];
 
 const answer = async (messages: readonly unknown[], more: Readonly<Record<string, unknown>> = { tools }) => {
@@ -50,6 +51,8 @@ describe("the unscripted agent (point 7)", () => {
     ['search for "x" in /docs', "grep", { pattern: "x", path: "/docs" }],
     ["glob *.md", "glob", { pattern: "*.md" }],
     ["delete /a.md", "delete_file", { file_path: "/a.md" }],
+    ["load skill pdf-forms", "load_skill", { name: "pdf-forms" }],
+    ["Please load the skill `pdf-forms`.", "load_skill", { name: "pdf-forms" }],
     [
       "todo one; two",
       "write_todos",

@@ -86,6 +86,7 @@ describe("a committed revision (M1, M2, M3)", () => {
       clipTokens: 400,
       thinkingFloor: seq(6),
       demoted: ["toolu_1", 'toolu_"2"'],
+      skills: '[{"callId":"toolu_3","name":"refunds","seq":4,"shown":"marker"}]',
       hidden: [{ from: seq(3), to: seq(3) }],
       volatileHash: "vol",
     };

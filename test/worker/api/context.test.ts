@@ -96,6 +96,7 @@ describe("GET /v1/sessions/{id}/context", () => {
       size: { messages: 0, estimate_tokens: system + tools, bytes: 0, media_items: 0 },
       projection: { tokens: system + tools, basis: "estimate", factor: 1, share: expect.any(Number) },
       last_reading: null,
+      skills: { listed: [], skipped: [] },
       view: { covered: [], hidden: [], clipped_before: 1, thinking_floor: 1, demoted_results: 0, pinned_seq: null },
       guards: {
         automatic: "on",
