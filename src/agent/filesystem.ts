@@ -10,7 +10,11 @@ const OFFLOAD_SHARE_OF_WINDOW = 0.1;
 
 const GUIDE = `You have a filesystem of your own that lasts as long as this session. Paths are absolute, with forward slashes. Use ls, glob and grep to
 find things, read_file to read, write_file and edit_file to change. /conversation_history/ and /large_tool_results/ are kept by the system:
-read there, never write. When a tool's result was too large, the whole of it is in a file that the shortened result names.`;
+read there, never write. When a tool's result was too large, the whole of it is in a file that the shortened result names.
+
+/memories/AGENTS.md and the text files beside it are your memory: at the start of every turn they are put into your instructions, also after earlier
+turns were compacted. To remember something for later turns, write it there with these tools; what you change is shown from the next turn on. There is
+room for a few pages, AGENTS.md first: keep it short, and name other files in it for what is long.`;
 
 export interface FilesystemOptions {
   readonly files: FileSystem;

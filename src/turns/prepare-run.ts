@@ -195,7 +195,10 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
       }),
       compaction: compaction(options),
       promptCache,
-      memory: memoryMiddleware(files),
+      memory: memoryMiddleware({
+        files,
+        estimateTokens: (text) => defaultEstimator.scale(session.model) * estimateTokens(text),
+      }),
       skills: skillsMiddleware({ files, estimateTokens }),
       callerTools: callerToolsMiddleware({
         tools: session.tools,
