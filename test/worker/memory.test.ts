@@ -1,6 +1,9 @@
-/** Memory through the built Worker: written in one turn, in force in the next, whatever becomes of the messages between. */
+/**
+ * What a session keeps in mind, through the built Worker: memory, written in one turn and in force in the next, whatever becomes of the messages
+ * between; and files that it read, for as long as the model sees them.
+ */
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { compactingSession, talk, textOf } from "../support/compaction.ts";
+import { compactingSession, prose, talk, textOf } from "../support/compaction.ts";
 import { startTestPlatform, type TestPlatform } from "../support/platform.ts";
 
 let platform: TestPlatform;
@@ -80,4 +83,34 @@ it("a run that is gone on with reads memory anew: what the turn itself has writt
   expect(ended.body).toMatchObject({ status: "completed", output_text: "Noted." });
   expect(sent().map((request) => memoryOf(request)?.includes("Tea.") ?? false)).toEqual([false, true]);
   expect([await revisions(), rejections()]).toEqual([["volatile"], []]);
+});
+
+it("a file that the model still sees whole is not given again; after a compaction it is (R6, M6)", async () => {
+  const session = await compactingSession(platform, { windowTokens: 40_000 });
+  const { id, call, load, untouched, scripted, lastSent, rejections } = session;
+  await load(talk(4, 30));
+  const text = `${prose(1_500)} and so it ends`;
+  await call("PUT", `/v1/sessions/${id}/files/big.md`, text, { "Content-Type": "text/markdown" });
+  const read = (callId: string) =>
+    untouched(() =>
+      scripted(
+        `Read it for ${callId}.`,
+        [{ type: "tool_use", id: callId, name: "read_file", input: { file_path: "/big.md" } }],
+        "Read.",
+      ),
+    );
+  const answerTo = (callId: string): string =>
+    lastSent()
+      .messages.flatMap(({ content }: { content: object[] }) => content)
+      .find((block: { tool_use_id?: string }) => block.tool_use_id === callId)?.content;
+  await read("toolu_1");
+  expect(answerTo("toolu_1")).toContain("and so it ends");
+  await read("toolu_2");
+  expect(answerTo("toolu_2")).toMatch(
+    /^\/big\.md is unchanged since you last read it: the text is that of the result of call toolu_1, message 11\. /,
+  );
+  expect((await untouched(() => call("POST", `/v1/sessions/${id}/compact`, {}))).status).toBe(200);
+  await read("toolu_3");
+  expect([answerTo("toolu_1"), answerTo("toolu_3")]).toEqual([undefined, expect.stringContaining("and so it ends")]);
+  expect(rejections()).toEqual([]);
 });
