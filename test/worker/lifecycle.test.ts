@@ -334,6 +334,8 @@ describe("tools that the caller runs", () => {
     });
     const id = last?.data.run_id;
     expect([await statusOf(), (await run(id)).status]).toEqual(["requires_action", "requires_action"]);
+    const { deadline, tool_calls } = last?.data ?? {};
+    expect((await run(id)).required_action).toEqual({ deadline, tool_calls });
     expect((await turn({ input: "no" })).body.error).toMatchObject({ code: "session_busy", run_id: id });
     await platform.host.tick();
     expect((await run(id)).status).toBe("requires_action");
@@ -342,6 +344,7 @@ describe("tools that the caller runs", () => {
       call("POST", `/v1/runs/${id}/tool_results`, { tool_results: results, ...body });
     const partial = await send([{ tool_use_id: "toolu_b", content: "from b" }]);
     expect([partial.status, partial.body.missing_tool_results]).toEqual([202, ["toolu_a"]]);
+    expect(partial.body.required_action).toEqual({ deadline, tool_calls });
     expect(await log()).toEqual(["user: go", "assistant: (call) (call) (call)"]);
     expect((await send([{ tool_use_id: "toolu_x", content: "?" }])).body.error).toMatchObject({
       code: "invalid_request",
@@ -356,7 +359,14 @@ describe("tools that the caller runs", () => {
     platform.simulator.enqueue({ reply: { content: "thanks" } });
     const rest = [{ tool_use_id: "toolu_a", content: [{ type: "text", text: "from a" }], is_error: true }];
     const done = await send(rest);
-    expect(done.body).toMatchObject({ id, status: "completed", output_text: "thanks", steps: 2, attempts: 1 });
+    expect(done.body).toMatchObject({
+      id,
+      status: "completed",
+      output_text: "thanks",
+      steps: 2,
+      attempts: 1,
+      required_action: null,
+    });
     const rows = (await call("GET", `/v1/sessions/${session}/messages?order=asc`)).body.data;
     expect(rows[2].content).toEqual([
       { type: "tool_result", tool_use_id: "toolu_a", content: [{ type: "text", text: "from a" }], is_error: true },

@@ -166,6 +166,9 @@ describe("an endpoint", () => {
         },
       },
     });
+    // The turn's own answer, the webhook and the run as it is read say the same.
+    expect(run.required_action).toEqual(waits.json.data.required_action);
+    expect(waits.json.data.run).toEqual((await call("GET", `/v1/runs/${run.id}`)).body);
     says("That one.");
     await call("POST", `/v1/runs/${run.id}/tool_results`, {
       tool_results: [{ tool_use_id: "toolu_1", content: "This one." }],
