@@ -1,36 +1,13 @@
 /** What becomes of turns that do not simply run through: busy sessions, cancels, callers that answer, clients that leave, Workers that die. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import {
-  type Call,
-  callerOf,
-  makeTenant,
-  openTurn,
-  readEvents,
-  startTestPlatform,
-  type Tenant,
-  type TestPlatform,
-} from "../support/platform.ts";
+import { describe, expect, it, vi } from "vitest";
+import { call, platform, session, tenant, turn, useOwnSession } from "../support/own-session.ts";
+import { callerOf, makeTenant, openTurn, readEvents } from "../support/platform.ts";
 import { startSlowTool } from "../support/slow-tool.ts";
-
-let platform: TestPlatform;
-let tenant: Tenant;
-let call: Call;
-let session: string;
 
 const TOOL = { name: "ask_user", description: "Asks the person.", input_schema: { type: "object" } };
 
-beforeAll(async () => {
-  platform = await startTestPlatform({ variables: { HANGO_DETACH_GRACE_MS: "0" } });
-}, 120_000);
-afterAll(() => platform.close());
-beforeEach(async () => {
-  platform.simulator.reset();
-  tenant = await makeTenant(platform.database);
-  call = callerOf(platform.url, tenant);
-  session = (await call("POST", "/v1/sessions", { tools: [TOOL] })).body.id;
-});
+useOwnSession({ tools: [TOOL] }, { variables: { HANGO_DETACH_GRACE_MS: "0" } });
 
-const turn = (body: object, headers = {}) => call("POST", `/v1/sessions/${session}/turns`, body, headers);
 const log = async () =>
   (await call("GET", `/v1/sessions/${session}/messages?order=asc`)).body.data.map(
     (row: { role: string; content: { type: string; text?: string; content?: unknown }[] }) =>
