@@ -163,6 +163,16 @@ describe("memory", () => {
     expect(text).toMatch(/\n- more: ls \{"path":"\/memories\/"\}$/);
   });
 
+  it("is of its directory alone, and of names that the file tools take", async () => {
+    const text = await memoryOf({
+      "/memories/AGENTS.md": "Mine.",
+      "/memories/../secret.md": "Not mine.",
+      "/memories/a\nb.md": "Nobody's.",
+      "/memories2/x.md": "Another's.",
+    });
+    expect(text.slice(text.indexOf("<"))).toBe('<memory path="/memories/AGENTS.md">\nMine.\n</memory>');
+  });
+
   it("reads no further than there is room for", async () => {
     const many = Object.fromEntries(Array.from({ length: 16 }, (_, at) => [`/memories/${10 + at}.md`, words(3_000)]));
     const { files, asked } = await filesWith(many);
