@@ -1,41 +1,34 @@
 /**
- * Memory: a file of the session that the model reads at the start of every turn and may edit with the file tools. It stands in the
- * system prompt behind the cache mark, since it may differ from turn to turn (V8).
+ * Memory: `/memories/AGENTS.md` and the files beside it, read at the start of every turn. It stands in the system prompt behind the cache
+ * mark, since it may differ from turn to turn (V8). How to change it is told with the file tools, before the mark.
  */
 import type { FileSystem } from "../files/filesystem.ts";
-import { parsePath } from "../files/path.ts";
+import { readMemory } from "../files/memories.ts";
 import type { Middleware } from "../protocol/middleware.ts";
+import { memoryBudget, memoryText } from "./memory-text.ts";
 
-/** Where memory is kept (architecture, "Memory"). */
-export const MEMORY_PATH = "/memories/AGENTS.md";
+const HEADING =
+  "Your memory, as it was at the start of this turn. What you change in it with the file tools stands here from the next turn on.";
 
-/** Most of it that is loaded, in bytes: it is part of every request. */
-const MAX_BYTES = 32_768;
+export interface MemoryOptions {
+  readonly files: FileSystem;
+  /** Tokens of a text as the session's model counts them. */
+  readonly estimateTokens: (text: string) => number;
+}
 
-const GUIDE = `${MEMORY_PATH} is your memory: it is loaded here at the start of every turn. Edit it with the file tools to remember something for later turns.`;
-
-const read = async (files: FileSystem): Promise<string> => {
-  const path = parsePath(MEMORY_PATH);
-  if (!path.ok) return "";
-  const range = { offsetBytes: 0, lengthBytes: MAX_BYTES };
-  // Most sessions have no memory, and every turn asks.
-  const found = await files.read(path.path, { range, objectOnly: true });
-  if (found === undefined) return "";
-  const text = new TextDecoder().decode(found.bytes).trim();
-  return found.sizeBytes <= MAX_BYTES
-    ? text
-    : `${text}\n[The first ${MAX_BYTES} of ${found.sizeBytes} bytes; read the file for the rest.]`;
-};
-
-/** Loads memory once a turn, and adds it as a late system block when there is any. */
-export const memoryMiddleware = (files: FileSystem): Middleware => ({
+/**
+ * Reads memory once, when a run begins or is gone on with, and adds it as a late system block when there is any (V8). A read that keeps
+ * failing fails the run: an answer without what the user asked to be remembered would be a wrong one.
+ */
+export const memoryMiddleware = ({ files, estimateTokens }: MemoryOptions): Middleware => ({
   name: "Memory",
   beforeTurn: async (run) => {
-    const text = await read(files);
+    const budget = memoryBudget(run.windowTokens);
+    const text = memoryText(await readMemory(files, budget.reads), budget, estimateTokens);
     if (text !== "") run.state.private.volatile.set("memory", text);
   },
   assemble: (draft, run) => {
     const text = run.state.private.volatile.get("memory");
-    if (text !== undefined) draft.system.push({ text: `${GUIDE}\n\n<memory>\n${text}\n</memory>` });
+    if (text !== undefined) draft.system.push({ text: `${HEADING}\n\n${text}` });
   },
 });

@@ -11,7 +11,7 @@ import { tenantOf } from "./auth.ts";
 import type { App, Ctx } from "./env.ts";
 import { ApiError, invalid, notFound } from "./errors.ts";
 import { json, jsonBody, operation } from "./operation.ts";
-import { runJson, runParam, runSchema } from "./run-json.ts";
+import { JSON_TYPE, runJson, runParam, runSchema } from "./run-json.ts";
 import { answerStored, waitSeconds } from "./turns.ts";
 
 /** Longest text of one result: as much as an HTTP tool may answer. */
@@ -109,7 +109,7 @@ const answer = async (c: Ctx, id: string, body: ResultsBody): Promise<Response> 
   const outcome = await answerCalls(deps.db, tenantId, runId, answersOf(body));
   if (outcome.kind !== "accepted") throw refusal(outcome);
   if (outcome.missing.length > 0)
-    return c.json({ ...runJson(outcome.run), missing_tool_results: outcome.missing }, 202);
+    return c.body(runJson(outcome.run, { missing_tool_results: outcome.missing }), 202, JSON_TYPE);
   const sent = outcome.run.status !== "running" || (await sendFor(deps, { tenantId, ...outcome.run }));
   // Nothing is worth waiting for that only the sweeper's next minute begins.
   return answerStored(c, { ...body, background: !sent }, { tenantId, runId, replayed: false });
@@ -122,7 +122,7 @@ const cancel = async (c: Ctx, id: string): Promise<Response> => {
   const { run, tenantId, needsWorker, deliveries } = cancelled;
   sendDeliveries(deps, tenantId, deliveries);
   if (needsWorker) await sendFor(deps, { tenantId, ...run });
-  return c.json(runJson(run), needsWorker ? 202 : 200);
+  return c.body(runJson(run), needsWorker ? 202 : 200, JSON_TYPE);
 };
 
 export const registerRunControl = (app: App): void => {
@@ -156,8 +156,8 @@ export const registerRunControl = (app: App): void => {
       operationId: "answerToolCalls",
       summary: "Send the results of the caller's tools",
       description:
-        "For a run with the status `requires_action`. Its calls are the `tool_use` blocks of the session's newest message, and stand in the event and the " +
-        "webhook `run.requires_action` with the deadline. Results may come one by one; the run goes on when the last one is there. The first result of a call " +
+        "For a run with the status `requires_action`. Its calls stand in `required_action` of the run with the deadline, and in the event and the " +
+        "webhook `run.requires_action`. Results may come one by one; the run goes on when the last one is there. The first result of a call " +
         "counts, so a request may be repeated.",
       access: { tenant: "write" },
       request: { params: runParam, body: jsonBody(resultsBody) },

@@ -1,5 +1,6 @@
 /** A run as the API shows it. */
 import { z } from "@hono/zod-openapi";
+import { RawJson, stringifyWith } from "../protocol/json-text.ts";
 import type { RunRecord } from "../store/runs.ts";
 import { usageJson } from "../turns/usage-json.ts";
 import { ApiError, type ErrorCode, errorKinds } from "./errors.ts";
@@ -45,6 +46,16 @@ export const runSchema = z
       .nullable()
       .openapi({ description: "List-price estimate; null for a model without a known price." }),
     error: z.object({ type: z.string(), code: z.string(), message: z.string(), retryable: z.boolean() }).nullable(),
+    required_action: z
+      .object({
+        deadline: z.string().openapi({ description: "When the run fails unless it has its results." }),
+        tool_calls: z.array(z.object({ id: z.string(), name: z.string(), input: z.unknown() })),
+      })
+      .nullable()
+      .openapi({
+        description:
+          "Of a run with the status `requires_action`: the calls that `POST /v1/runs/{id}/tool_results` answers, also those that have a result already; else null.",
+      }),
     db_round_trips: z
       .number()
       .nullable()
@@ -61,10 +72,12 @@ export const runSchema = z
   })
   .openapi("Run");
 
-export type RunJson = z.infer<typeof runSchema>;
+type RunJson = z.infer<typeof runSchema>;
 
-/** Shows a run. */
-export const runJson = (run: RunRecord): RunJson => ({
+/** What a run is shown as; to be made into text by `stringifyWith`, since the input of calls is put in as it was written (V9). */
+export const showRun = (
+  run: RunRecord,
+): Omit<RunJson, "required_action"> & { readonly required_action: RawJson | null } => ({
   id: run.id,
   type: "run",
   session_id: run.sessionId,
@@ -78,6 +91,7 @@ export const runJson = (run: RunRecord): RunJson => ({
   usage: usageJson(run.usage),
   cost_usd: run.costUsd,
   error: run.error,
+  required_action: run.requiredAction === null ? null : new RawJson(run.requiredAction),
   db_round_trips: run.dbRoundTrips,
   overhead_ms: run.overheadMs,
   attempts: run.attempts,
@@ -86,6 +100,12 @@ export const runJson = (run: RunRecord): RunJson => ({
   started_at: run.startedAt,
   finished_at: run.finishedAt,
 });
+
+export const JSON_TYPE = { "Content-Type": "application/json" } as const;
+
+/** A run as the body of an answer. @param more further members */
+export const runJson = (run: RunRecord, more: Readonly<Record<string, unknown>> = {}): string =>
+  stringifyWith({ ...showRun(run), ...more });
 
 const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorKinds, code);
 

@@ -1,6 +1,7 @@
 /** Runs: read one, list them, attach to their events, and the session's stream across runs. */
 import { z } from "@hono/zod-openapi";
 import type { RunId } from "../protocol/ids.ts";
+import { stringifyWith } from "../protocol/json-text.ts";
 import { pageOf } from "../store/pages.ts";
 import { findRun, listRuns, type RunFilter, type RunRecord } from "../store/runs.ts";
 import { resolveSession } from "../store/session-scope.ts";
@@ -9,7 +10,7 @@ import type { App, Ctx } from "./env.ts";
 import { invalid, notFound } from "./errors.ts";
 import { cursors, type ListQuery, listOf, listPage, listQuery, readPage } from "./lists.ts";
 import { json, operation } from "./operation.ts";
-import { runJson, runParam, runSchema, runStatus } from "./run-json.ts";
+import { JSON_TYPE, runJson, runParam, runSchema, runStatus, showRun } from "./run-json.ts";
 import { sessionParam, sessionRefOf } from "./session-ref.ts";
 import { attach } from "./turns.ts";
 
@@ -47,7 +48,7 @@ const ownSession = async (c: Ctx, id: string) => {
 const list = async (c: Ctx, name: string, query: ListQuery, filter: RunFilter): Promise<Response> => {
   const page = pageOf(readPage(name, query, cursors.id));
   const runs = await listRuns(c.get("deps").db, tenantOf(c), filter, page);
-  return c.json(listPage(name, query, runs, runJson, (run) => run.id));
+  return c.body(stringifyWith(listPage(name, query, runs, showRun, (run) => run.id)), 200, JSON_TYPE);
 };
 
 export const registerRuns = (app: App): void => {
@@ -98,7 +99,7 @@ export const registerRuns = (app: App): void => {
       request: { params: runParam },
       responses: { 200: json(runSchema, "The run.") },
     },
-    async (c) => c.json(runJson(await ownRun(c, c.req.valid("param").id))),
+    async (c) => c.body(runJson(await ownRun(c, c.req.valid("param").id)), 200, JSON_TYPE),
   );
 
   operation(

@@ -78,9 +78,9 @@ const wantsStream = (c: Ctx, body: Pick<TurnBody, "stream">): boolean =>
 const answerRun = (run: RunRecord, replayed: boolean): Response => {
   const headers = { "Hango-Run-Id": run.id, ...(replayed ? { "Idempotent-Replayed": "true" } : {}) };
   if (run.error !== null) throw runFailure(run, headers);
-  return Response.json(runJson(run), {
+  return new Response(runJson(run), {
     status: isOver(run.status) || run.status === "requires_action" ? 200 : 202,
-    headers,
+    headers: { "Content-Type": "application/json", ...headers },
   });
 };
 
@@ -101,6 +101,7 @@ const runningRecord = (session: LoadedSession, startedAt: string): RunRecord => 
   usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 },
   costUsd: null,
   error: null,
+  requiredAction: null,
   dbRoundTrips: null,
   overheadMs: null,
   attempts: 1,

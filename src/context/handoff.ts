@@ -23,6 +23,12 @@ Earlier turns of this session were compacted to make room, and this message stan
 - Where tool results, or calls that have no result yet, follow this message, continue that exchange where it stands.
 - Your tools, your memory and your other instructions remain in force as they are given to you now.
 - Where a user says so (stop, undo, never mind, forget it), the earlier work that it is about has ended: do not take it up again.`,
+  `[Handoff from earlier turns]
+Earlier turns of this session were compacted to make room, and this message stands in their place. It is background for you, not an instruction, and nobody said it to you just now.
+- Act only on what follows the end mark below. Work described before it was asked for earlier, and may be done, changed or given up since.
+- Where tool results, or calls that have no result yet, follow this message, continue that exchange where it stands.
+- Your tools, your memory (what your instructions hold of /memories/) and your other instructions remain in force as they are given to you now. Where this message differs from them, they are right: it tells of an earlier time.
+- Where a user says so (stop, undo, never mind, forget it), the earlier work that it is about has ended: do not take it up again.`,
 ];
 
 /** The version that new generations are made with. */

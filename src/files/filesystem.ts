@@ -84,6 +84,8 @@ export interface ListOptions {
   readonly limit: number;
   /** Only paths after this text, by code point. The cursor of a page is its last path; any other text works too. */
   readonly cursor?: string;
+  /** Sections are not looked for, which saves a list: for a directory that never has any. */
+  readonly objectOnly?: boolean;
 }
 
 export interface FileList {

@@ -109,12 +109,12 @@ export const memoryFileSystem = (clock: () => number): FileSystem => {
       return hadObject || hadSections;
     },
 
-    list: async ({ prefix, limit, cursor = "" }) => {
+    list: async ({ prefix, limit, cursor = "", objectOnly = false }) => {
       const inPage = (path: string): boolean => path.startsWith(prefix) && comparePaths(path, cursor) > 0;
       const entries = [...objects].filter(([path]) => inPage(path)).map(([path, object]) => entryOf(path, object));
       entries.sort((a, b) => comparePaths(a.path, b.path));
       const sectioned = await Promise.all(
-        [...sections.keys()].filter(inPage).map(async (path) => {
+        [...(objectOnly ? [] : sections.keys())].filter(inPage).map(async (path) => {
           const { sizeBytes, modifiedMs, etag } = await joinSections(shownAt(path));
           return { path, sizeBytes, modifiedMs, etag, sectioned: true } as const;
         }),

@@ -227,14 +227,14 @@ export const r2FileSystem = (
       return object !== null || sections > 0;
     },
 
-    list: async ({ prefix, limit, cursor }) => {
+    list: async ({ prefix, limit, cursor, objectOnly = false }) => {
       const [page, sections] = await Promise.all([
         bucket.list({
           prefix: filesRoot + prefix,
           limit,
           ...(cursor === undefined ? {} : { startAfter: filesRoot + cursor }),
         }),
-        listSections(sectionsRoot + prefix),
+        objectOnly ? new Map<FilePath, readonly StoredSection[]>() : listSections(sectionsRoot + prefix),
       ]);
       const sectioned = await Promise.all(
         [...sections]

@@ -7,6 +7,7 @@ import { type SQL, sql } from "drizzle-orm";
 import type { RunId, TenantId, WebhookDeliveryId } from "../protocol/ids.ts";
 import { TEST_EVENT } from "../protocol/webhook-events.ts";
 import type { Row } from "./db.ts";
+import { REQUIRED_ACTION } from "./required-action.ts";
 import { text } from "./rows.ts";
 
 /** SQL: a time as the API writes it. */
@@ -17,13 +18,9 @@ const RUN_JSON: SQL = sql`json_build_object('id', r.id, 'type', 'run', 'session_
     'model', r.model, 'input_seq', r.input_seq, 'output_text', r.output_text, 'stop_reason', r.stop_reason, 'steps', r.steps,
     'usage', json_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens,
       'cache_read_input_tokens', r.cache_read_tokens, 'cache_creation_input_tokens', r.cache_write_tokens),
-    'cost_usd', r.cost_usd, 'error', r.error, 'db_round_trips', r.db_round_trips, 'overhead_ms', r.overhead_ms,
+    'cost_usd', r.cost_usd, 'error', r.error, 'required_action', ${REQUIRED_ACTION}, 'db_round_trips', r.db_round_trips, 'overhead_ms', r.overhead_ms,
     'attempts', r.attempts, 'cancel_requested_at', ${rfc3339(sql`r.cancel_requested_at`)},
     'created_at', ${rfc3339(sql`r.created_at`)}, 'started_at', ${rfc3339(sql`r.started_at`)}, 'finished_at', ${rfc3339(sql`r.finished_at`)})`;
-
-/** SQL over `runs r`: what its caller has to do and until when, as the event says it that was stored before. */
-const REQUIRED_ACTION: SQL = sql`(select json_build_object('deadline', e.data->'deadline', 'tool_calls', e.data->'tool_calls') from run_events e
-    where e.run_id = r.id and e.session_id = r.session_id and e.type = 'run.requires_action' order by e.n desc limit 1)`;
 
 /**
  * SQL: an id of 26 characters behind a prefix, as `newId` makes them, from an id and what is told of it: the same each time. It takes over the time

@@ -5,6 +5,7 @@ import type { Usage } from "../protocol/messages.ts";
 import type { Db, Row } from "./db.ts";
 import type { RunError } from "./finish.ts";
 import type { Page } from "./pages.ts";
+import { REQUIRED_ACTION } from "./required-action.ts";
 import { flag, number, numberOrNull, text, textOrNull, time, timeOrNull } from "./rows.ts";
 
 export type RunStatus = "queued" | "running" | "requires_action" | "completed" | "failed" | "cancelled";
@@ -29,6 +30,8 @@ export interface RunRecord {
   readonly usage: Usage;
   readonly costUsd: number | null;
   readonly error: RunError | null;
+  /** What its caller has to do, as JSON text: `deadline` and `tool_calls`, their input as the model wrote it (V9). Null unless it waits. */
+  readonly requiredAction: string | null;
   readonly dbRoundTrips: number | null;
   readonly overheadMs: number | null;
   readonly attempts: number;
@@ -42,10 +45,9 @@ export interface RunRecord {
   readonly eventsExpired: boolean;
 }
 
-const RUN_COLUMNS = sql.raw(
-  "r.id, r.session_id, r.status, r.trigger, r.model, r.input_seq, r.stop_reason, r.output_text, r.steps, r.input_tokens, r.output_tokens, " +
-    "r.cache_read_tokens, r.cache_write_tokens, r.cost_usd, r.error::text as error, r.db_round_trips, r.overhead_ms, r.attempts, r.cancel_requested_at, r.created_at, r.started_at, r.finished_at, r.events_expired",
-);
+const RUN_COLUMNS: SQL = sql`r.id, r.session_id, r.status, r.trigger, r.model, r.input_seq, r.stop_reason, r.output_text, r.steps, r.input_tokens,
+    r.output_tokens, r.cache_read_tokens, r.cache_write_tokens, r.cost_usd, r.error::text as error, ${REQUIRED_ACTION}::text as required_action,
+    r.db_round_trips, r.overhead_ms, r.attempts, r.cancel_requested_at, r.created_at, r.started_at, r.finished_at, r.events_expired`;
 
 /** Reads a row of `RUN_COLUMNS`. */
 export const runRecord = (row: Row): RunRecord => {
@@ -68,6 +70,7 @@ export const runRecord = (row: Row): RunRecord => {
     },
     costUsd: numberOrNull(row, "cost_usd"),
     error: error === null ? null : JSON.parse(error),
+    requiredAction: textOrNull(row, "required_action"),
     dbRoundTrips: numberOrNull(row, "db_round_trips"),
     overheadMs: numberOrNull(row, "overhead_ms"),
     attempts: number(row, "attempts"),

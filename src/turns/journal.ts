@@ -83,7 +83,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     overheadMs: session.run.overheadMs + Math.round(options.overheadMs()),
   });
 
-  const paused = (status: "running" | "requires_action"): RunRecord => ({
+  const paused = (status: "running" | "requires_action", requiredAction: string | null): RunRecord => ({
     ...tally.totals(),
     ...soFar(0),
     id: runId,
@@ -95,6 +95,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     stopReason: null,
     outputText: null,
     error: null,
+    requiredAction,
     attempts: session.run.attempts,
     cancelRequestedAt: null,
     createdAt: session.run.createdAt,
@@ -159,6 +160,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     ended = {
       ...facts,
       ...tally.totals(),
+      requiredAction: null,
       id: runId,
       sessionId: session.sessionId,
       trigger: session.run.trigger,
@@ -195,16 +197,14 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       );
       const seconds = options.callerWaitSeconds;
       const deadline = new Date(now() + seconds * 1000).toISOString();
-      events.noteText(
-        "run.requires_action",
-        `{"status":"requires_action","deadline":"${deadline}","tool_calls":[${calls.join(",")}]}`,
-      );
+      const required = `"deadline":"${deadline}","tool_calls":[${calls.join(",")}]`;
+      events.noteText("run.requires_action", `{"status":"requires_action",${required}}`);
       const { pause: wait, publish } = pause();
       const kept = new Map(answers.map(({ call, result }) => [call.id, storedAnswerOf(result)]));
       await storeWait(db, run, { ...wait, answers: kept, waitSeconds: seconds }, (deliveries) =>
         sendDeliveries(deps, session.tenantId, deliveries),
       );
-      ended = paused("requires_action");
+      ended = paused("requires_action", `{${required}}`);
       publish();
     },
     reopen: log.reopen,
@@ -236,7 +236,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       const kept = new Map([...answered].map(([id, { result }]) => [id, storedAnswerOf(result)]));
       await storeHandOver(db, run, left, kept);
       nextRun = runId;
-      ended = paused("running");
+      ended = paused("running", null);
       publish();
     },
     check: async () => log.heed(await checkCancel(db, run)),

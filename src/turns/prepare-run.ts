@@ -8,6 +8,7 @@ import { todoMiddleware } from "../agent/todo.ts";
 import type { Turn } from "../agent/turn.ts";
 import { promptCache } from "../context/cache.ts";
 import { type CompactionOptions, compaction, dropThinking, type LiveView } from "../context/compact.ts";
+import { unchangedSince } from "../context/dedup.ts";
 import { defaultEstimator } from "../context/estimate-request.ts";
 import { atTime } from "../context/guards/state.ts";
 import { drivesCall } from "../context/view.ts";
@@ -192,10 +193,14 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
         tools: fileTools(files, { estimateTokens }),
         whole: [LOAD_SKILL],
         estimateTokens,
+        unchangedSince: (read) => unchangedSince(rows, live.view, options.renderer, read),
       }),
       compaction: compaction(options),
       promptCache,
-      memory: memoryMiddleware(files),
+      memory: memoryMiddleware({
+        files,
+        estimateTokens: (text) => defaultEstimator.scale(session.model) * estimateTokens(text),
+      }),
       skills: skillsMiddleware({ files, estimateTokens }),
       callerTools: callerToolsMiddleware({
         tools: session.tools,

@@ -1,33 +1,10 @@
 /** What was stored is what is sent: rule V9, and V10 for media, through the built Worker, seen on the wire. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import {
-  type Call,
-  callerOf,
-  makeTenant,
-  openTurn,
-  readEvents,
-  startTestPlatform,
-  type Tenant,
-  type TestPlatform,
-} from "../support/platform.ts";
+import { describe, expect, it } from "vitest";
+import { call, platform, session, tenant, turn, useOwnSession } from "../support/own-session.ts";
+import { openTurn, readEvents } from "../support/platform.ts";
 
-let platform: TestPlatform;
-let tenant: Tenant;
-let call: Call;
-let session: string;
+useOwnSession({ thinking: { type: "adaptive" } });
 
-beforeAll(async () => {
-  platform = await startTestPlatform();
-}, 120_000);
-afterAll(() => platform.close());
-beforeEach(async () => {
-  platform.simulator.reset();
-  tenant = await makeTenant(platform.database);
-  call = callerOf(platform.url, tenant);
-  session = (await call("POST", "/v1/sessions", { thinking: { type: "adaptive" } })).body.id;
-});
-
-const turn = (body: object | string) => call("POST", `/v1/sessions/${session}/turns`, body);
 const sent = () =>
   platform.simulator.requests.filter(({ path }) => path === "/v1/messages").map(({ bodyText }) => bodyText);
 
@@ -36,6 +13,20 @@ const RAW_INPUT =
   '{"10": "ten", "2": "two", "one": 1.0, "big": 12345678901234567890, "exp": 1e2, "nul": "a\\u0000b", "slash": "\\/", "escaped": "\\u00e9\\ud83d\\ude00", "emoji": "😀", "path": "/x"}';
 
 describe("bytes (V9)", () => {
+  it("of a call that the caller has to answer are the same in the run that waits", async () => {
+    const tools = [{ name: "ask_user", description: "Asks.", input_schema: { type: "object" } }];
+    const waiting = (await call("POST", "/v1/sessions", { tools })).body.id;
+    platform.simulator.enqueue({
+      reply: { content: [{ type: "tool_use", id: "toolu_ask", name: "ask_user", input_json: RAW_INPUT }] },
+    });
+    const { body } = await call("POST", `/v1/sessions/${waiting}/turns`, { input: "ask" });
+    expect(body).toMatchObject({ status: "requires_action" });
+    for (const path of [`runs/${body.id}`, `sessions/${waiting}/runs`]) {
+      const answer = await fetch(`${platform.url}/v1/${path}`, { headers: tenant.headers });
+      expect(await answer.text()).toContain(`"tool_calls":[{"id":"toolu_ask","name":"ask_user","input":${RAW_INPUT}}]`);
+    }
+  });
+
   it("of an answer are the same in the request of the next turn: tool input, thinking, text", async () => {
     const words = 'Ünï "quoted" \\ back\u0000nul \u2028 😀 </script>';
     platform.simulator.enqueue({

@@ -179,7 +179,7 @@ describe("context management", () => {
     await load(LONG);
     await answered("And now?");
     const { system, messages } = lastSent();
-    const stable = system.findIndex(({ text }: { text: string }) => text.includes("AGENTS.md is your memory")) - 1;
+    const stable = system.findIndex(({ text }: { text: string }) => text.includes("Your memory, as it was")) - 1;
     expect(stable).toBe(system.length - 2);
     expect(system.map(isMarked)).toEqual(system.map((_: unknown, at: number) => at === stable));
     const marked = messages.flatMap(({ content }: { content: object[] }, at: number) =>

@@ -1,33 +1,10 @@
 /** Many requests at once, over HTTP, on a real PostgreSQL. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import {
-  type Call,
-  callerOf,
-  makeTenant,
-  openTurn,
-  readEvents,
-  startTestPlatform,
-  type Tenant,
-  type TestPlatform,
-} from "../support/platform.ts";
+import { describe, expect, it } from "vitest";
+import { call, platform, session, tenant, turn, useOwnSession } from "../support/own-session.ts";
+import { callerOf, makeTenant, openTurn, readEvents } from "../support/platform.ts";
 
-let platform: TestPlatform;
-let tenant: Tenant;
-let call: Call;
-let session: string;
+useOwnSession();
 
-beforeAll(async () => {
-  platform = await startTestPlatform();
-}, 120_000);
-afterAll(() => platform.close());
-beforeEach(async () => {
-  platform.simulator.reset();
-  tenant = await makeTenant(platform.database);
-  call = callerOf(platform.url, tenant);
-  session = (await call("POST", "/v1/sessions", {})).body.id;
-});
-
-const turn = (body: object, headers = {}) => call("POST", `/v1/sessions/${session}/turns`, body, headers);
 const count = async (table: "runs" | "messages") =>
   (await platform.database.sql(`select count(*)::int as n from ${table} where session_id = $1`, [session]))[0]?.n;
 

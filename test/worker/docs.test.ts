@@ -154,6 +154,21 @@ describe("docs/skills.md", () => {
   }, 60_000);
 });
 
+describe("docs/memory.md", () => {
+  it("what is written to memory, by the caller or by the model, is known in the next turn", async () => {
+    const blocks = await shellBlocks("docs/memory.md");
+    expect(blocks).toHaveLength(2);
+    await run(blocks);
+    const file = await call("GET", "/v1/sessions/key:memory-1/files/memories/AGENTS.md");
+    expect(file.body).toBe(
+      "Answer in one sentence. The customer is on the Basic plan.\n- invoices go to accounting@example.org",
+    );
+    const log = await said("memory-1");
+    expect(log.find((_, at) => log[at - 1]?.startsWith("What plan"))).toContain("The customer is on the Basic plan.");
+    expect(log.at(-1)).toContain("accounting@example.org");
+  }, 60_000);
+});
+
 describe("docs/webhooks.md", () => {
   it("GitHub and Slack make turns whose replies are seen, and outbound events arrive signed", async () => {
     const blocks = await shellBlocks("docs/webhooks.md");

@@ -1,34 +1,11 @@
 /** A turn whose provider fails, in every way it can: a typed answer, an intact log, and a session that goes on. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { ScriptEntry } from "../../src/local/simulator/script.ts";
-import {
-  type Call,
-  callerOf,
-  makeTenant,
-  openTurn,
-  readEvents,
-  startTestPlatform,
-  type Tenant,
-  type TestPlatform,
-} from "../support/platform.ts";
+import { call, platform, session, tenant, turn, useOwnSession } from "../support/own-session.ts";
+import { openTurn, readEvents } from "../support/platform.ts";
 
-let platform: TestPlatform;
-let tenant: Tenant;
-let call: Call;
-let session: string;
+useOwnSession({}, { variables: { HANGO_PROVIDER_MAX_RETRIES: "0", HANGO_TOOL_TIMEOUT_MS: "300" } });
 
-beforeAll(async () => {
-  platform = await startTestPlatform({ variables: { HANGO_PROVIDER_MAX_RETRIES: "0", HANGO_TOOL_TIMEOUT_MS: "300" } });
-}, 120_000);
-afterAll(() => platform.close());
-beforeEach(async () => {
-  platform.simulator.reset();
-  tenant = await makeTenant(platform.database);
-  call = callerOf(platform.url, tenant);
-  session = (await call("POST", "/v1/sessions", {})).body.id;
-});
-
-const turn = (body: object) => call("POST", `/v1/sessions/${session}/turns`, body);
 const texts = async () =>
   (
     await platform.database.sql(

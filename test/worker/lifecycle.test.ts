@@ -1,36 +1,13 @@
 /** What becomes of turns that do not simply run through: busy sessions, cancels, callers that answer, clients that leave, Workers that die. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import {
-  type Call,
-  callerOf,
-  makeTenant,
-  openTurn,
-  readEvents,
-  startTestPlatform,
-  type Tenant,
-  type TestPlatform,
-} from "../support/platform.ts";
+import { describe, expect, it, vi } from "vitest";
+import { call, platform, session, tenant, turn, useOwnSession } from "../support/own-session.ts";
+import { callerOf, makeTenant, openTurn, readEvents } from "../support/platform.ts";
 import { startSlowTool } from "../support/slow-tool.ts";
-
-let platform: TestPlatform;
-let tenant: Tenant;
-let call: Call;
-let session: string;
 
 const TOOL = { name: "ask_user", description: "Asks the person.", input_schema: { type: "object" } };
 
-beforeAll(async () => {
-  platform = await startTestPlatform({ variables: { HANGO_DETACH_GRACE_MS: "0" } });
-}, 120_000);
-afterAll(() => platform.close());
-beforeEach(async () => {
-  platform.simulator.reset();
-  tenant = await makeTenant(platform.database);
-  call = callerOf(platform.url, tenant);
-  session = (await call("POST", "/v1/sessions", { tools: [TOOL] })).body.id;
-});
+useOwnSession({ tools: [TOOL] }, { variables: { HANGO_DETACH_GRACE_MS: "0" } });
 
-const turn = (body: object, headers = {}) => call("POST", `/v1/sessions/${session}/turns`, body, headers);
 const log = async () =>
   (await call("GET", `/v1/sessions/${session}/messages?order=asc`)).body.data.map(
     (row: { role: string; content: { type: string; text?: string; content?: unknown }[] }) =>
@@ -334,6 +311,8 @@ describe("tools that the caller runs", () => {
     });
     const id = last?.data.run_id;
     expect([await statusOf(), (await run(id)).status]).toEqual(["requires_action", "requires_action"]);
+    const { deadline, tool_calls } = last?.data ?? {};
+    expect((await run(id)).required_action).toEqual({ deadline, tool_calls });
     expect((await turn({ input: "no" })).body.error).toMatchObject({ code: "session_busy", run_id: id });
     await platform.host.tick();
     expect((await run(id)).status).toBe("requires_action");
@@ -342,6 +321,7 @@ describe("tools that the caller runs", () => {
       call("POST", `/v1/runs/${id}/tool_results`, { tool_results: results, ...body });
     const partial = await send([{ tool_use_id: "toolu_b", content: "from b" }]);
     expect([partial.status, partial.body.missing_tool_results]).toEqual([202, ["toolu_a"]]);
+    expect(partial.body.required_action).toEqual({ deadline, tool_calls });
     expect(await log()).toEqual(["user: go", "assistant: (call) (call) (call)"]);
     expect((await send([{ tool_use_id: "toolu_x", content: "?" }])).body.error).toMatchObject({
       code: "invalid_request",
@@ -356,7 +336,14 @@ describe("tools that the caller runs", () => {
     platform.simulator.enqueue({ reply: { content: "thanks" } });
     const rest = [{ tool_use_id: "toolu_a", content: [{ type: "text", text: "from a" }], is_error: true }];
     const done = await send(rest);
-    expect(done.body).toMatchObject({ id, status: "completed", output_text: "thanks", steps: 2, attempts: 1 });
+    expect(done.body).toMatchObject({
+      id,
+      status: "completed",
+      output_text: "thanks",
+      steps: 2,
+      attempts: 1,
+      required_action: null,
+    });
     const rows = (await call("GET", `/v1/sessions/${session}/messages?order=asc`)).body.data;
     expect(rows[2].content).toEqual([
       { type: "tool_result", tool_use_id: "toolu_a", content: [{ type: "text", text: "from a" }], is_error: true },

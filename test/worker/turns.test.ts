@@ -1,33 +1,10 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { newId } from "../../src/protocol/ids.ts";
-import {
-  type Call,
-  callerOf,
-  makeTenant,
-  openTurn,
-  readEvents,
-  startTestPlatform,
-  type Tenant,
-  type TestPlatform,
-} from "../support/platform.ts";
+import { call, platform, session, tenant, turn, useOwnSession } from "../support/own-session.ts";
+import { openTurn, readEvents } from "../support/platform.ts";
 
-let platform: TestPlatform;
-let tenant: Tenant;
-let call: Call;
-let session: string;
+useOwnSession();
 
-beforeAll(async () => {
-  platform = await startTestPlatform();
-}, 120_000);
-afterAll(() => platform.close());
-beforeEach(async () => {
-  platform.simulator.reset();
-  tenant = await makeTenant(platform.database);
-  call = callerOf(platform.url, tenant);
-  session = (await call("POST", "/v1/sessions", {})).body.id;
-});
-
-const turn = (body: object, headers = {}) => call("POST", `/v1/sessions/${session}/turns`, body, headers);
 const says = (content: unknown) => platform.simulator.enqueue({ reply: { content: content as string } });
 const tool = (id: string, name: string, input: object) => ({ type: "tool_use" as const, id, name, input });
 const log = async () => (await call("GET", `/v1/sessions/${session}/messages?order=asc&limit=100`)).body.data;

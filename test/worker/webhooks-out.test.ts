@@ -1,37 +1,20 @@
 /** What receivers are told, by the built Worker: through the outbox, the queue, and a signed POST. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { compactingSession, talk } from "../support/compaction.ts";
-import {
-  type Call,
-  callerOf,
-  makeTenant,
-  startTestPlatform,
-  type Tenant,
-  type TestPlatform,
-} from "../support/platform.ts";
+import { call, platform, session, tenant, turn, useOwnSession } from "../support/own-session.ts";
+import { callerOf, makeTenant } from "../support/platform.ts";
 import { isSigned, startWebhookReceiver, type WebhookReceiver } from "../support/webhook-receiver.ts";
 
-let platform: TestPlatform;
-let tenant: Tenant;
-let call: Call;
-let session: string;
+useOwnSession({ key: "ticket-1" });
+
 let receiver: WebhookReceiver;
 
-beforeAll(async () => {
-  platform = await startTestPlatform();
-}, 120_000);
-afterAll(() => platform.close());
 beforeEach(async () => {
-  platform.simulator.reset();
-  tenant = await makeTenant(platform.database);
-  call = callerOf(platform.url, tenant);
-  session = (await call("POST", "/v1/sessions", { key: "ticket-1" })).body.id;
   receiver = await startWebhookReceiver();
 });
 afterEach(() => receiver.close());
 
 const says = (text: string) => platform.simulator.enqueue({ reply: { content: text } });
-const turn = (body: object) => call("POST", `/v1/sessions/${session}/turns`, body);
 const subscribe = async (settings: object = {}) => {
   const { status, body } = await call("POST", "/v1/webhook_endpoints", { url: `${receiver.url}/events`, ...settings });
   expect(status).toBe(201);
@@ -166,6 +149,9 @@ describe("an endpoint", () => {
         },
       },
     });
+    // The turn's own answer, the webhook and the run as it is read say the same.
+    expect(run.required_action).toEqual(waits.json.data.required_action);
+    expect(waits.json.data.run).toEqual((await call("GET", `/v1/runs/${run.id}`)).body);
     says("That one.");
     await call("POST", `/v1/runs/${run.id}/tool_results`, {
       tool_results: [{ tool_use_id: "toolu_1", content: "This one." }],

@@ -2,7 +2,7 @@
  * What answers when no script does: a small deterministic agent. It follows plain commands with the tools it is offered,
  * quotes their results, answers questions with lines from its prompt, and summarises by picking lines.
  */
-import { inputFor, readCommands } from "./commands.ts";
+import { inputFor, MEMORY_FILE, readCommands } from "./commands.ts";
 import { findLines, keywords, linesOf, summarize } from "./extract.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { isArray, isObject } from "./json.ts";
@@ -12,7 +12,7 @@ import type { SimMessage } from "./validate-messages.ts";
 
 const NOTICE = "I am a simulator of the Messages API, not a language model.";
 const ABILITIES =
-  'I follow plain commands: read /notes.md, write /a.md: text, edit /a.md: "old" -> "new", list /, search "x", glob *.md, delete /a.md, todo one; two, load skill x.';
+  'I follow plain commands: read /notes.md, write /a.md: text, edit /a.md: "old" -> "new", list /, search "x", glob *.md, delete /a.md, todo one; two, load skill x, remember: text.';
 const SUMMARY_REQUEST = /\b(summari[sz]e|summari[sz]er|write (a|the) summary|summary of)\b/i;
 /** Characters of a result that are quoted. */
 const QUOTE_LENGTH = 2_000;
@@ -112,6 +112,12 @@ const answerText = (asked: string, request: Said, before: readonly SimMessage[])
   return `You said: "${quote(asked.trim())}". ${ABILITIES}`;
 };
 
+/** What the instructions hold of the agent's memory file. */
+const memoryIn = (system: string): string => {
+  const [, after = ""] = system.split(`<memory path=${JSON.stringify(MEMORY_FILE)}>\n`);
+  return after.split("\n</memory>")[0] ?? "";
+};
+
 const thinkingBlock = (request: Said, text: string): readonly ScriptBlock[] =>
   request.thinks ? [{ type: "thinking", thinking: text }] : [];
 
@@ -134,7 +140,7 @@ export const answerAs = (request: Said): ScriptReply => {
     .filter((text) => text !== "")
     .join("\n");
   const results = quoteResults(before, now);
-  const commands = readCommands(asked);
+  const commands = readCommands(asked, memoryIn(request.system));
   const offered = new Map(request.tools.map((tool) => [String(tool.name), tool]));
   const missing = commands
     .filter((command) => !offered.has(command.tool))

@@ -81,11 +81,36 @@ const readLine = (line: string): readonly Command[] => {
   return whole === undefined ? [] : [whole];
 };
 
-/** The commands in a text. `write /a.md:` with nothing after it takes the lines that follow. */
-export const readCommands = (text: string): readonly Command[] => {
+const REMEMBER = /^\s*(?:please\s+)?remember:\s*(.*\S)\s*$/i;
+
+/** Where hango keeps what is to be remembered. */
+export const MEMORY_FILE = "/memories/AGENTS.md";
+
+/** `remember: text`, all of them in one write: each is a line more of the memory that the agent knows from its instructions. */
+const remembering = (lines: readonly string[], memory: string): Command => {
+  const added = lines.flatMap((line) => REMEMBER.exec(line)?.slice(1) ?? []).map((text) => `- ${text}`);
+  return {
+    tool: "write_file",
+    args: [
+      [FILE, MEMORY_FILE],
+      [["content"], [...(memory === "" ? [] : [memory]), ...added].join("\n")],
+    ],
+  };
+};
+
+/**
+ * The commands in a text. `write /a.md:` with nothing after it takes the lines that follow.
+ * @param memory what the agent's memory says so far; empty for nothing
+ */
+export const readCommands = (text: string, memory: string): readonly Command[] => {
   const lines = text.split("\n");
   const commands: Command[] = [];
+  const firstRemembered = lines.findIndex((line) => REMEMBER.test(line));
   for (const [index, line] of lines.entries()) {
+    if (REMEMBER.test(line)) {
+      if (index === firstRemembered) commands.push(remembering(lines, memory));
+      continue;
+    }
     if (/^\s*(?:please\s+)?write\s+\/\S+:\s*$/i.test(line)) {
       const whole = readCommand(lines.slice(index).join("\n"));
       return whole === undefined ? commands : [...commands, whole];

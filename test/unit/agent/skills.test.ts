@@ -168,7 +168,13 @@ describe("load_skill", () => {
 
   it("is never offloaded: a skill is whole in the log (R5)", async () => {
     const files = await filesOf({});
-    const middleware = filesystemMiddleware({ files, tools: [], whole: ["load_skill"], estimateTokens });
+    const middleware = filesystemMiddleware({
+      files,
+      tools: [],
+      whole: ["load_skill"],
+      estimateTokens,
+      unchangedSince: () => null,
+    });
     const text = "long ".repeat(12_000);
     const call = (name: string) =>
       middleware.wrapToolCall?.(

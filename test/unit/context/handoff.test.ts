@@ -17,7 +17,10 @@ const SESSION = "ses_01";
 const PATH = "/conversation_history/ses_01.md";
 
 /** SHA-256 of each prefix, in order. A line is added with a version and never changed. */
-const PINNED = ["4211e562866b0121b0940da5adaf7a29789946f64db48d0b78a10a76b962e040"];
+const PINNED = [
+  "4211e562866b0121b0940da5adaf7a29789946f64db48d0b78a10a76b962e040",
+  "578af49211e1f424009b81c8ae0dac0cc4f5fbdc6aef4987e9ac7a986424c9fa",
+];
 
 const generation = (over: Partial<Generation> = {}): Generation => ({
   number: 1,
@@ -59,8 +62,19 @@ describe("the handoff", () => {
     ["to continue an exchange that follows", /tool results, or calls that have no result yet.*continue that exchange/],
     ["that tools and memory remain in force", /Your tools, your memory .*remain in force/],
     ["that reverse signals end earlier work", /\(stop, undo, never mind.*has ended/],
-  ])("says %s (S4)", (_, pattern) => {
-    expect(render(viewOf())).toMatch(pattern);
+  ])("says %s, in every version (S4)", (_, pattern) => {
+    for (const prefixVersion of PREFIXES.keys())
+      expect(render(viewOf({ prefixVersion: prefixVersion + 1 }))).toMatch(pattern);
+  });
+
+  it("says from version 2 on where memory is from, and that it is right where the two differ (S4)", () => {
+    const [, second = ""] = PREFIXES;
+    expect(second).toMatch(/your memory \(what your instructions hold of \/memories\/\)/);
+    expect(second).toMatch(/Where this message differs from them, they are right/);
+    expect(render(viewOf({ prefixVersion: 2 })).startsWith(second)).toBe(true);
+    // Without a generation no version is on record: what was sent once stays (V2).
+    const hidden = [{ from: seq(1), to: seq(4) }];
+    expect(render({ ...EMPTY_VIEW, hidden }).startsWith(PREFIXES[0] ?? "?")).toBe(true);
   });
 
   it("is prefix, summary, pointer and end mark, in this order, byte for byte (S4, V2)", () => {
@@ -152,7 +166,7 @@ describe("the handoff", () => {
   it("takes odd text of any kind and stays well-formed, with one prefix and one end mark (S4, C7)", () => {
     const odd = fc.oneof(
       fc.string({ unit: "binary" }),
-      fc.constantFrom(END_MARK, PREFIXES[0] ?? "", "\ud83d", "$&", "[End of the restated request]"),
+      fc.constantFrom(END_MARK, ...PREFIXES, "\ud83d", "$&", "[End of the restated request]"),
     );
     fc.assert(
       fc.property(fc.array(odd), (parts) => {
@@ -187,7 +201,7 @@ describe("stripping a handoff", () => {
 
   it("leaves nothing to strip, even where parts close around what was taken out (S1)", () => {
     const piece = fc.oneof(
-      fc.constantFrom(END_MARK, PREFIXES[0] ?? "", END_MARK.slice(0, 20), END_MARK.slice(20), "words"),
+      fc.constantFrom(END_MARK, ...PREFIXES, END_MARK.slice(0, 20), END_MARK.slice(20), "words"),
       fc.string(),
     );
     fc.assert(

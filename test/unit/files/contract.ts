@@ -218,6 +218,9 @@ export const fileSystemContract = (name: string, make: () => Promise<FileSystem>
       expect(await fs.read(at("/a"), { objectOnly: true })).toBeUndefined();
       await fs.write(at("/a"), "object");
       expect(text(await fs.read(at("/a"), { objectOnly: true }))).toBe("object");
+      await fs.append(at("/b"), "section", { first: 1, last: 1 });
+      const { files } = await fs.list({ prefix: "/", limit: 10, objectOnly: true });
+      expect(files.map(({ path, sectioned }) => [path, sectioned])).toEqual([["/a", undefined]]);
     });
 
     it("names the folders of a directory, not what is deeper, beside them or appended to", async () => {

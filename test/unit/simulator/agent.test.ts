@@ -68,6 +68,15 @@ describe("the unscripted agent (point 7)", () => {
     expect([calls, stopReason]).toEqual([[[name, input]], "tool_use"]);
   });
 
+  it("remembers line by line: what its instructions hold of its memory file, and what it is told to remember", async () => {
+    const said = user("remember: tea, not coffee\nPlease remember: no meetings on Fridays");
+    const system = 'Be kind.\n\n<memory path="/memories/AGENTS.md">\n- short answers\n</memory>';
+    const added = "- tea, not coffee\n- no meetings on Fridays";
+    const write = (content: string) => [["write_file", { file_path: "/memories/AGENTS.md", content }]];
+    expect((await answer([said])).calls).toEqual(write(added));
+    expect((await answer([said], { tools, system })).calls).toEqual(write(`- short answers\n${added}`));
+  });
+
   it("calls several tools at once, their ids all different", async () => {
     const { calls, content } = await answer([
       user('write /a.md: one and two\nread /b.md and then list /docs\nsearch "c"'),

@@ -1,22 +1,19 @@
 /** Input for a turn that is on, and what becomes of what a run leaves behind, on a real PostgreSQL. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { newId, type RunId, seq, type TenantId } from "../../../src/protocol/ids.ts";
 import { beginTurn } from "../../../src/store/begin.ts";
 import type { BeginTurn } from "../../../src/store/begin-request.ts";
-import type { Db } from "../../../src/store/db.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
 import { failGivenUp } from "../../../src/store/give-up.ts";
 import { storeHandOver, storeWait } from "../../../src/store/pause.ts";
 import { checkCancel, storeAssistant, storeResults } from "../../../src/store/steps.ts";
 import { strandedRuns } from "../../../src/store/take.ts";
-import { type TestDatabase, testDatabase } from "../../support/database.ts";
+import { database, db, fixture, nextSession, useOwnStore } from "../../support/own-store.ts";
 import {
   connectTo,
-  type Fixture,
   finishOf,
   join,
-  makeSession,
   NO_TOTALS,
   recordOf,
   start,
@@ -25,18 +22,10 @@ import {
   turnOf,
 } from "../../support/store.ts";
 
-let database: TestDatabase;
-let db: Db;
-let fixture: Fixture;
+useOwnStore();
 let tenantId: TenantId;
 
-beforeAll(async () => {
-  database = await testDatabase({ kind: "postgres" });
-});
-afterAll(() => database.close());
 beforeEach(async () => {
-  db = connectTo(database);
-  fixture = await makeSession(database);
   const [row] = await database.sql("select tenant_id from sessions where id = $1", [fixture.sessionId]);
   tenantId = String(row?.["tenant_id"]) as TenantId;
 });
@@ -186,7 +175,7 @@ describe("the sweeper", () => {
     };
     const suspended = await queue();
     await database.sql("update tenants set status = 'suspended' where id = $1", [tenantId]);
-    fixture = await makeSession(database);
+    await nextSession();
     const other = await queue();
     const found = (await strandedRuns(db, 10_000)).map(({ runId }) => runId);
     expect(found).toContain(other);

@@ -1,10 +1,9 @@
 /** Who may take a run up, and what a cancel and a commit do to each other, on a real PostgreSQL with many connections. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { newId, type RunId, seq } from "../../../src/protocol/ids.ts";
 import { beginTurn, storeQueuedTurn } from "../../../src/store/begin.ts";
 import type { BeginTurn } from "../../../src/store/begin-request.ts";
 import { cancelRun } from "../../../src/store/cancel.ts";
-import type { Db } from "../../../src/store/db.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
 import { failGivenUp } from "../../../src/store/give-up.ts";
@@ -12,12 +11,11 @@ import { answerCalls, storeHandOver, storeWait } from "../../../src/store/pause.
 import { commitRevision } from "../../../src/store/revisions.ts";
 import { storeAssistant } from "../../../src/store/steps.ts";
 import { strandedRuns, takeRun } from "../../../src/store/take.ts";
-import { type TestDatabase, testDatabase } from "../../support/database.ts";
+import { database, db, fixture, nextSession, useOwnStore } from "../../support/own-store.ts";
 import {
   change,
   compaction,
   connectTo,
-  type Fixture,
   finishOf,
   makeSession,
   NO_TOTALS,
@@ -30,18 +28,7 @@ import {
   turnOf,
 } from "../../support/store.ts";
 
-let database: TestDatabase;
-let db: Db;
-let fixture: Fixture;
-
-beforeAll(async () => {
-  database = await testDatabase({ kind: "postgres" });
-});
-afterAll(() => database.close());
-beforeEach(async () => {
-  db = connectTo(database);
-  fixture = await makeSession(database);
-});
+useOwnStore();
 
 const head = async () =>
   (await database.sql("select * from session_heads where session_id = $1", [fixture.sessionId]))[0];
@@ -208,7 +195,7 @@ describe("a run that was begun", () => {
 describe("a hard cancel and the commit of a compaction (M2)", () => {
   it("meet in one row: exactly one of them comes first, whoever is faster", async () => {
     for (let round = 0; round < 20; round++) {
-      fixture = await makeSession(database);
+      await nextSession();
       const session = await start(db, fixture);
       const commit = () => commitRevision(connectTo(database), session, change(session, { compaction: compaction() }));
       const cancel = () => cancelRun(connectTo(database), session.tenantId, session.lease.holder);

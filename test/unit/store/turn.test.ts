@@ -1,17 +1,15 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { newId, seq } from "../../../src/protocol/ids.ts";
 import { beginTurn } from "../../../src/store/begin.ts";
-import type { Db } from "../../../src/store/db.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
 import { takeMaintenanceLease } from "../../../src/store/maintenance-lease.ts";
 import { storeAssistant, storeProgress, storeResults } from "../../../src/store/steps.ts";
 import { takeRun } from "../../../src/store/take.ts";
-import { type TestDatabase, testDatabase } from "../../support/database.ts";
+import { database, db, fixture, useOwnStore } from "../../support/own-store.ts";
 import {
   begun,
   connectTo,
-  type Fixture,
   finishOf,
   join,
   makeSession,
@@ -24,18 +22,7 @@ import {
   turnOf,
 } from "../../support/store.ts";
 
-let database: TestDatabase;
-let db: Db;
-let fixture: Fixture;
-
-beforeAll(async () => {
-  database = await testDatabase({ kind: "postgres" });
-});
-afterAll(() => database.close());
-beforeEach(async () => {
-  db = connectTo(database);
-  fixture = await makeSession(database);
-});
+useOwnStore();
 
 const log = () =>
   database.sql(
