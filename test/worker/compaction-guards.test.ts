@@ -1,7 +1,7 @@
 /** Summaries that fail, and commits that go wrong (sections 6 and 7), through the built Worker. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { ScriptEntry } from "../../src/local/simulator/script.ts";
-import { compactingSession, MODEL, prose, rounds, talk, textOf } from "../support/compaction.ts";
+import { compactingSession, MODEL, prose, talk, textOf } from "../support/compaction.ts";
 import { callerOf, startAnotherWorker, startTestPlatform, type TestPlatform } from "../support/platform.ts";
 
 const WINDOW = 20_000;
@@ -222,8 +222,7 @@ describe("a compaction that was asked for over the API", () => {
 
 describe("another model (G10)", () => {
   it("begins with clean guards and shows whole again what was clipped, in a recorded revision; the summary stays", async () => {
-    const session = await compactingSession(platform, { windowTokens: WINDOW });
-    await session.load([...talk(10, 230), ...rounds(16, 2_600), ...talk(5, 230, "r")]);
+    const session = await loaded();
     await session.scripted("One.", "First.");
     expect((await session.generations()).length).toBe(1);
     await platform.database.sql(
