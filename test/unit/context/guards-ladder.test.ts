@@ -174,6 +174,42 @@ describe("feasibility (G5)", () => {
   });
 });
 
+describe("a compaction that is asked for (G9)", () => {
+  it.each(["manual", "tool"] as const)("%s is made in spite of cooldown, strikes and pause", async (reason) => {
+    const guards = { ...BLOCKED, sameResult: true, cooldown: AUTHENTICATION };
+    const { outcome, asked } = await climbed({ rows: OVER_TRIGGER, guards, reason });
+    expect([outcome.kind, asked]).toEqual(["changed", []]);
+  });
+
+  it("passes the same checks as any other: what is larger than what it replaces, or no summary, is refused", async () => {
+    const refused = async (summary: string) => {
+      const { outcome, commits } = await climbed({ rows: OVER_TRIGGER, reason: "manual", summary });
+      return [whyOf(outcome), commits];
+    };
+    expect(await refused(" \n ")).toEqual(["unchanged: empty", []]);
+    expect(await refused("I'm sorry, I cannot help with that.")).toEqual(["unchanged: refused", []]);
+    const short = await climbed({
+      rows: talk(1),
+      reason: "manual",
+      summary: PROSE.repeat(2),
+    });
+    expect([whyOf(short.outcome), short.commits]).toEqual(["unchanged: would_grow", []]);
+    if (short.outcome.kind !== "unchanged") throw new Error(short.outcome.kind);
+    expect(short.outcome.guards.strikes).toBe(0);
+  });
+
+  it("that fails ends the cooldown before it begins its own (G1)", async () => {
+    const { outcome, failures } = await climbed({
+      rows: OVER_TRIGGER,
+      guards: { cooldown: AUTHENTICATION },
+      reason: "manual",
+      summary: { failure: "network" },
+    });
+    if (outcome.kind !== "unchanged") throw new Error(outcome.kind);
+    expect([outcome.guards.cooldown.reason, failures]).toEqual(["network", [["network", 30]]]);
+  });
+});
+
 describe("an overflow (G6)", () => {
   it("is compacted for in spite of cooldown, strikes and pause", async () => {
     const guards = { ...BLOCKED, sameResult: true, cooldown: { ...AUTHENTICATION, reason: "timeout" as const } };
