@@ -2,9 +2,10 @@ import { describe, expect, it } from "vitest";
 import { afterFailure, afterSuccess } from "../../../src/context/guards/after.ts";
 import { decideGuards } from "../../../src/context/guards/decide.ts";
 import { type GuardState, type LearnedWith, NO_GUARDS } from "../../../src/context/guards/state.ts";
-import type { RunId } from "../../../src/protocol/ids.ts";
+import { EMPTY_VIEW, type ViewState } from "../../../src/context/view-state.ts";
+import { type RunId, seq } from "../../../src/protocol/ids.ts";
 import type { StoredGuards } from "../../../src/store/guards.ts";
-import { guardRecordOf, guardsOf } from "../../../src/turns/stored-guards.ts";
+import { guardRecordOf, guardsOf, guardsToStore } from "../../../src/turns/stored-guards.ts";
 
 const [ONE, TWO] = ["run_1", "run_2"] as [RunId, RunId];
 const NOW: LearnedWith = { model: "m", provider: "p", summariser: "s" };
@@ -51,6 +52,14 @@ describe("the guards between two Workers", () => {
       isNewModel: true,
       guards: { strikes: 0, reading: null, learnedWith: now },
     });
+  });
+
+  it("name the model before until what was clipped is shown whole to the new one, whoever goes on (G10)", () => {
+    const clipped = { ...EMPTY_VIEW, clippedBefore: seq(9) };
+    const before = { ...NOW, model: "before" };
+    const named = (live: { view: ViewState; stored: ViewState }) => guardsToStore(state, live, before).learnedWith;
+    expect(named({ view: EMPTY_VIEW, stored: clipped })).toEqual(before);
+    expect(named({ view: EMPTY_VIEW, stored: EMPTY_VIEW })).toEqual(NOW);
   });
 
   it("are cleared of a cooldown or a probation by a write exactly where they have none", () => {
