@@ -100,7 +100,17 @@ const session = (calibration: Calibration | null) => {
       model: MODEL,
       windowTokens: WINDOW,
       promptCaching: true,
-      state: { messages: rows, private: { todos: [], forced, estimate: null, compacted: false, volatile: new Map() } },
+      state: {
+        messages: rows,
+        private: {
+          todos: [],
+          forced,
+          estimate: null,
+          compacted: false,
+          volatile: new Map(),
+          skills: { listed: [], skipped: [] },
+        },
+      },
       signal: new AbortController().signal,
       span: noopSpan,
       tracer: noopTracer,
