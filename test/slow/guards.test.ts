@@ -140,3 +140,32 @@ describe("a summary that failed in one Worker (G1)", () => {
     expect((await statusOf(it_)).cooldown).toMatchObject({ last_failure: null, until: null });
   });
 });
+
+describe("a turn that has tried to compact three times (M4)", () => {
+  it("does not try again when its Worker dies and the other goes on with it, whoever asks", async () => {
+    const it_ = await session("Be brief.");
+    const { simulator, database } = platform;
+    const ask = { content: [{ type: "tool_use" as const, name: "compact_conversation", input: {} }] };
+    for (let attempt = 0; attempt < 4; attempt++)
+      simulator.enqueue({ match: { purpose: "summarize" }, reply: { content: " " } });
+    for (let attempt = 0; attempt < 3; attempt++) simulator.enqueue({ match: { purpose: "turn" }, reply: ask });
+    simulator.enqueue({ match: { purpose: "turn" }, hold: { name: "doomed", at: "start" }, reply: ask });
+    const doomed = await startAnotherWorker(platform, { HANGO_PROVIDER_MAX_RETRIES: "0" });
+    const cut = callerOf(doomed.url, it_.tenant)("POST", `/v1/sessions/${it_.id}/turns`, { input: "Go." }).then(
+      () => "answered",
+      () => "cut",
+    );
+    await simulator.reached("doomed");
+    await doomed.close();
+    expect(await cut).toBe("cut");
+    simulator.release("doomed");
+    await database.advanceClock(200);
+    for (const reply of [ask, { content: "Done." }, { content: "Next." }])
+      simulator.enqueue({ match: { purpose: "turn" }, reply });
+    const next = await it_.call("POST", `/v1/sessions/${it_.id}/turns`, { input: "And now?", on_busy: "queue" });
+    expect(next.body).toMatchObject({ status: "completed", output_text: "Next." });
+    const [run] = (await it_.call("GET", `/v1/sessions/${it_.id}/runs?order=asc`)).body.data;
+    expect(run).toMatchObject({ status: "completed", output_text: "Done.", attempts: 2 });
+    expect(it_.summaries()).toBe(3);
+  });
+});
