@@ -14,6 +14,10 @@ const GIVEN_UP: RunError = {
   retryable: true,
 };
 
+/** SQL over `runs r`: one of two texts: of a run whose cancel nobody lived to record, and of any other. */
+const how = (cancelled: string | null, failed: string): SQL =>
+  sql`case when r.cancel_requested_at is null then ${failed} else ${cancelled} end`;
+
 /** SQL: the session whose run this transaction gives up; empty when there is nothing to give up. */
 const GIVING_UP: SQL = sql`current_setting('hango.giving_up')`;
 
@@ -22,7 +26,7 @@ const ITS_INPUTS = (runId: RunId): SQL =>
   sql`i.session_id = ${GIVING_UP} and (i.run_id = ${runId} or i.run_id is null)`;
 
 /**
- * Fails a run that no Worker is at work on, or only the one that asks, and releases its session. The input of a run that never started goes into the log, unanswered, as that
+ * Fails a run, or ends one that was cancelled, that no Worker is at work on, or only the one that asks, and releases its session. The input of a run that never started goes into the log, unanswered, as that
  * of any failed run. A run that has ended, is at work, or waits behind others stays as it is.
  * @param token of the take by which the asking Worker holds the run; null for none
  * @returns the run that may have the session now, if there is one
@@ -52,12 +56,13 @@ export const failGivenUp = async (
           cost_usd = s.cost_usd + coalesce(r.cost_usd, 0), last_run_id = r.id, updated_at = hango_now(),
           compactions = s.compactions + (select count(*) from compactions c where c.session_id = s.id and c.run_id = r.id)
         from runs r where r.id = ${runId} and r.session_id = s.id and s.id = ${GIVING_UP}`,
-      sql`update runs r set status = 'failed', error = ${JSON.stringify(GIVEN_UP)}::jsonb, draft = null, finished_at = hango_now(),
+      sql`update runs r set status = ${how("cancelled", "failed")}, error = ${how(null, JSON.stringify(GIVEN_UP))}::jsonb, draft = null, finished_at = hango_now(),
           input_seq = coalesce(r.input_seq, (select m.seq from messages m where m.session_id = r.session_id and m.run_id = r.id order by m.seq limit 1))
         where r.id = ${runId} and r.session_id = ${GIVING_UP}`,
       sql`insert into run_events (session_id, n, run_id, type, data)
-        select h.session_id, h.next_event - 2 + e.at, ${runId}, e.type, e.data::json from session_heads h,
-          (values (0, 'run.failed', ${JSON.stringify({ status: "failed", error: GIVEN_UP })}), (1, 'session.idle', '{}')) as e (at, type, data)
+        select h.session_id, h.next_event - 2 + e.at, ${runId}, e.type, e.data::json from session_heads h join runs r on r.id = ${runId},
+          lateral (values (0, 'run.' || r.status, ${how(JSON.stringify({ status: "cancelled" }), JSON.stringify({ status: "failed", error: GIVEN_UP }))}),
+            (1, 'session.idle', '{}')) as e (at, type, data)
         where h.session_id = ${GIVING_UP} on conflict do nothing`,
       // Nobody waits for these: the cron door sends them.
       tellOfRunEndedNow(tenantId, runId),

@@ -19,6 +19,8 @@ import {
 
 export interface FinishMaintenance {
   readonly error: RunError | null;
+  /** A hard cancel ended it. */
+  readonly isCancelled: boolean;
   /** The first seq after all rows of the log: `nextSeq` of the loaded session. */
   readonly base: Seq;
   readonly totals: RunTotals;
@@ -64,7 +66,7 @@ export const finishMaintenance = async (
           cost_usd = s.cost_usd + coalesce(${totals.costUsd}::numeric, 0),
           compactions = s.compactions + ${finish.compactions}::int, updated_at = hango_now()
         from session_heads h where s.id = h.session_id and ${leaseHeld(run.lease)}`,
-      sql`update runs r set status = ${error === null ? "completed" : "failed"}, error = ${error === null ? null : JSON.stringify(error)}::jsonb,
+      sql`update runs r set status = ${finish.isCancelled ? "cancelled" : error === null ? "completed" : "failed"}, error = ${error === null ? null : JSON.stringify(error)}::jsonb,
           finished_at = hango_now(), db_round_trips = ${finish.dbRoundTrips}::int, overhead_ms = ${finish.overheadMs}::int
         from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)}`,
       sql`update session_heads h set ${RELEASED} where ${leaseHeld(run.lease)}`,

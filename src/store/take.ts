@@ -62,7 +62,7 @@ const statements = ({ tenantId, runId, token, startedAt, limits }: TakeRun): rea
         next_seq = h.next_seq + (select count(*) from inputs i where i.run_id = ${runId} and r.status = 'queued'),
         next_event = h.next_event + 1
       from runs r where r.id = ${runId} and h.session_id = ${FRESH}`,
-    sql`update runs r set attempts = r.attempts + case when r.status = 'running' and not r.handed_over and r.cancel_requested_at is null then 1 else 0 end,
+    sql`update runs r set attempts = r.attempts + case when r.status = 'running' and not r.handed_over then 1 else 0 end,
         input_seq = case when r.status = 'queued' and exists (select 1 from inputs i where i.run_id = r.id) then h.next_seq - 1 else r.input_seq end,
         status = 'running', handed_over = false, draft = null, started_at = coalesce(r.started_at, hango_now())
       from session_heads h where r.id = ${runId} and h.session_id = r.session_id and h.session_id = ${FRESH}`,

@@ -167,6 +167,7 @@ export const compactBacklog = async (deps: Deps, message: CompactBacklog): Promi
   const taken = prepared.journal.take();
   const { next } = await finishMaintenance(deps.db, session, {
     error: failure === undefined ? null : runErrorOf(failure),
+    isCancelled: false,
     base: seq(session.nextSeq),
     totals: prepared.journal.totals(),
     compactions: prepared.live.compactions,

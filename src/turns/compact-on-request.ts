@@ -1,5 +1,4 @@
 /** A compaction that somebody asks for over the API (G9): done at once where the session is idle, left to the run that holds it where not. */
-import type { LadderOutcome } from "../context/ladder-input.ts";
 import type { KeyId, RunId, SessionId, TenantId } from "../protocol/ids.ts";
 import { requestCompaction } from "../store/compactions.ts";
 import { LeaseLost, StoreUnavailable } from "../store/errors.ts";
@@ -7,7 +6,7 @@ import type { RunError } from "../store/finish.ts";
 import { takeMaintenanceLease } from "../store/maintenance-lease.ts";
 import { type CompactionRecord, findCompaction } from "../store/receipts.ts";
 import type { SessionRef } from "../store/session-ref.ts";
-import { compactSession } from "./compact-session.ts";
+import { compactSession, type SessionCompacted } from "./compact-session.ts";
 import type { Deps } from "./deps.ts";
 import { runErrorOf } from "./failure.ts";
 import { loadLimits } from "./load-limits.ts";
@@ -28,7 +27,7 @@ export type RequestedCompaction =
       readonly kind: "done";
       readonly sessionId: SessionId;
       readonly runId: RunId;
-      readonly outcome: LadderOutcome;
+      readonly outcome: SessionCompacted;
       readonly receipt: CompactionRecord | null;
     }
   /** A run holds the session and compacts at its next step. */

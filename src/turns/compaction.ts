@@ -27,7 +27,7 @@ import { historyPort } from "./history-port.ts";
 import type { RunJournal } from "./journal.ts";
 import { sendDeliveries } from "./send-deliveries.ts";
 import type { SessionSettings } from "./settings.ts";
-import { guardRecordOf, guardsOf } from "./stored-guards.ts";
+import { guardRecordOf, guardsOf, guardsToStore } from "./stored-guards.ts";
 import { storedViewOf, viewStateOf } from "./stored-view.ts";
 import { summariserPort } from "./summariser-port.ts";
 
@@ -156,7 +156,10 @@ const commitPort = ({ deps, session, live, journal }: CompactionWiring, summaris
       return true;
     },
     recordFailure: async (failure, guards, cooldownSeconds) => {
-      const taken = record({ guards }, live.view.thinkingFloor);
+      const taken = record(
+        { guards: guardsToStore(guards, live, session.guards.learnedWith) },
+        live.view.thinkingFloor,
+      );
       await recordSummaryFailure(deps.db, session, {
         reason: failure,
         cooldownSeconds: cooldownSeconds === 0 ? null : cooldownSeconds,

@@ -94,7 +94,9 @@ const nextOf = ({ compacted, refused }: Rehearsal, because: string): NextStep =>
   const climbed = compacted.at(-1);
   if (climbed !== undefined) {
     const action = climbed.compaction === null ? "shorten" : "compact";
-    return { action, steps: climbed.steps, reason: because };
+    const { why } = climbed;
+    const reason = why.kind === "fits" ? because : `${because}, and no summary is made: ${why.words}`;
+    return { action, steps: climbed.steps, reason };
   }
   const why = refused.at(-1);
   if (why === undefined) return { action: "send", steps: [], reason: because };

@@ -1,5 +1,5 @@
 /** What a compaction would do, without doing any of it (`POST /compact` with `dry_run`). */
-import type { LadderOutcome, Step } from "../context/ladder-input.ts";
+import type { Step } from "../context/ladder-input.ts";
 import type { SummaryFailure } from "../context/ports.ts";
 import { contains, difference, type SeqRange, union } from "../context/view-state.ts";
 import { costUsd } from "../models/prices.ts";
@@ -10,6 +10,7 @@ import type { LogRow, Usage } from "../protocol/messages.ts";
 import { loadForReading, type ReadSession } from "../store/reading.ts";
 import type { DroppedByKind } from "../store/receipts.ts";
 import type { SessionRef } from "../store/session-ref.ts";
+import type { SessionCompacted } from "./compact-session.ts";
 import { sessionProfile } from "./compaction.ts";
 import type { Deps } from "./deps.ts";
 import { loadLimits } from "./load-limits.ts";
@@ -52,7 +53,7 @@ export interface CompactionPlan {
 const ONLY_SHORTENED = "only older tool calls and results were shortened; no summary was made";
 
 /** Why an outcome brought no generation; null where it did. */
-export const notCompacted = (outcome: LadderOutcome): NotCompacted | null => {
+export const notCompacted = (outcome: SessionCompacted): NotCompacted | null => {
   switch (outcome.kind) {
     case "changed": {
       if (outcome.compaction !== null) return null;
@@ -78,6 +79,8 @@ export const notCompacted = (outcome: LadderOutcome): NotCompacted | null => {
         failure: outcome.failure,
         cooldownSeconds: null,
       };
+    case "cancelled":
+      return { reason: "it was cancelled", failure: null, cooldownSeconds: null };
     case "late":
       return { reason: "another run took the session over", failure: null, cooldownSeconds: null };
     default:

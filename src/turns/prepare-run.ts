@@ -31,7 +31,7 @@ import { RunCancelled } from "./failure.ts";
 import { createJournal, type RunJournal } from "./journal.ts";
 import { sessionRoot } from "./objects.ts";
 import { readSettings, readTodos } from "./settings.ts";
-import { guardRecordOf } from "./stored-guards.ts";
+import { guardRecordOf, guardsToStore } from "./stored-guards.ts";
 
 export interface RunRequest {
   readonly session: LoadedSession;
@@ -120,7 +120,7 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     head: () => ({
       thinkingFloor: live.view.thinkingFloor,
       calibration: live.calibration,
-      guards: guardRecordOf(live.guards),
+      guards: guardRecordOf(guardsToStore(live.guards, live, session.guards.learnedWith)),
       ...takeFlag(),
       ...(live.view.generation === null || live.reading === null
         ? {}

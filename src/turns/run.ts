@@ -3,7 +3,6 @@ import { type Resumption, runLoop } from "../agent/loop.ts";
 import { CommitWasLate } from "../context/compact.ts";
 import { ModelError } from "../models/errors.ts";
 import { LeaseLost } from "../store/errors.ts";
-import { RENEWAL_SECONDS } from "../store/lease.ts";
 import type { LoadedSession } from "../store/loaded-session.ts";
 import type { RunRecord } from "../store/runs.ts";
 import { hango, turnAttributes } from "../telemetry/genai.ts";
@@ -15,12 +14,10 @@ import { sendForNext } from "./next-run.ts";
 import { writePendingFiles } from "./pending-files.ts";
 import { type PreparedRun, prepareRun, type RunRequest } from "./prepare-run.ts";
 import { resume } from "./resume.ts";
+import { watchRun } from "./watch-run.ts";
 
 /** Starts of a run whose Worker died each time, before it is failed (issue: at most 3 attempts). */
 export const MAX_ATTEMPTS = 3;
-
-/** How often a run looks for a hard cancel between its writes, in ms: it is to be heeded within 2 s. */
-const CANCEL_CHECK_MS = 1_500;
 
 /** After a run was to be left, a tool has so much longer before it is stopped, in ms: `waitUntil` ends 30 s after the client went (platform.md). */
 const LEAVE_GRACE_MS = 10_000;
@@ -35,27 +32,14 @@ export const withinRun = async (
   detached: AbortSignal | undefined,
   work: () => Promise<void>,
 ): Promise<boolean> => {
-  const { turn, journal, ending, leaving } = prepared;
+  const { turn, ending, leaving } = prepared;
   const { settings } = turn;
   const { turnTimeoutMs, detachGraceMs } = deps.config;
   const timers = new Set<ReturnType<typeof setTimeout>>();
   const after = (delayMs: number, act: () => void) => timers.add(setTimeout(act, Math.max(0, delayMs)));
   after(settings.deadlineMs - deps.now(), () => ending.abort(new TurnTimedOut(turnTimeoutMs)));
-  // A provider may be silent for longer than a lease lives, over its retries; the turn's deadline is the cap.
-  const keeping = setInterval(() => journal.heartbeat(), RENEWAL_SECONDS * 1000);
-  let looking = false;
-  const watching = setInterval(() => {
-    if (looking) return;
-    looking = true;
-    journal
-      .check()
-      .catch((error: unknown) => {
-        if (error instanceof LeaseLost) ending.abort(error);
-      })
-      .finally(() => {
-        looking = false;
-      });
-  }, CANCEL_CHECK_MS);
+  // The turn's deadline is the cap of a provider's silence, over its retries.
+  const unwatch = watchRun(prepared);
   const leave = () =>
     after(detachGraceMs, () => {
       leaving.abort(new HandedOver());
@@ -76,8 +60,7 @@ export const withinRun = async (
     return await settle(deps, prepared, error);
   } finally {
     for (const timer of timers) clearTimeout(timer);
-    clearInterval(keeping);
-    clearInterval(watching);
+    unwatch();
     detached?.removeEventListener("abort", leave);
   }
 };

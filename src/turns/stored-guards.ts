@@ -1,4 +1,5 @@
 /** Between the guards as they are stored and the state that their rules take (context section 7). */
+import type { LiveView } from "../context/compact.ts";
 import {
   atTime,
   atTurnStart,
@@ -51,6 +52,16 @@ export const guardsOf = (
   const { state, isNewModel } = forModel(stateOf(stored, runId), now);
   return { guards: forView(state, generation), isNewModel };
 };
+
+/**
+ * The guards of a run, as they may be stored now: as long as its view owes another model what was clipped (G10), the head still names the
+ * model before, so that whoever goes on with the run shows it whole.
+ */
+export const guardsToStore = (
+  guards: GuardState,
+  live: Pick<LiveView, "view" | "stored">,
+  before: StoredGuards["learnedWith"],
+): GuardState => (live.view.clippedBefore === live.stored.clippedBefore ? guards : { ...guards, learnedWith: before });
 
 /** The guards as a write of the run stores them. */
 export const guardRecordOf = (state: GuardState): GuardRecord => ({

@@ -7,6 +7,7 @@ import type { Provider } from "../models/provider.ts";
 import type { ModelRequest } from "../protocol/messages.ts";
 import { chatAttributes, genai } from "../telemetry/genai.ts";
 import type { Span, Tracer } from "../telemetry/tracer.ts";
+import { TurnTimedOut } from "./failure.ts";
 import type { Tally } from "./tally.ts";
 
 /** Longest summary call, in ms, from its start (S7). Silence has the provider's own limit. */
@@ -49,7 +50,11 @@ export const summariserPort = (options: SummariserOptions): SummariserPort => ({
   model: options.model,
   // Its input is measured before the model's tokenizer is taken into account.
   windowTokens: Math.floor(options.profile.maxInputTokens / defaultEstimator.scale(options.model)),
-  failureOf: (error) => (error instanceof ModelError ? FAILURES[error.kind] : "transient"),
+  failureOf: (error) => {
+    // A turn whose time was over while its summary was written must not begin the same again at once; any other end says nothing of the summariser.
+    if (options.signal.aborted) return options.signal.reason instanceof TurnTimedOut ? "timeout" : null;
+    return error instanceof ModelError ? FAILURES[error.kind] : "transient";
+  },
   call: ({ system, prompt, maxTokens }) => {
     const { provider, model, profile, tracer, span, now } = options;
     const request: ModelRequest = {

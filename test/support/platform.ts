@@ -58,6 +58,28 @@ export const startTestPlatform = async (options: TestPlatformOptions = {}): Prom
   };
 };
 
+/** Another Worker on the same database, bucket aside, and against the same provider. */
+export const startAnotherWorker = async (
+  { database, simulator }: Pick<TestPlatform, "database" | "simulator">,
+  variables: Readonly<Record<string, string>> = {},
+): Promise<WorkerHost> => {
+  const { path } = await buildWorker();
+  return startWorkerHost({
+    scriptPath: path,
+    configPath: join(import.meta.dirname, "../../wrangler.toml"),
+    variables: {
+      DATABASE_URL: database.connectionString,
+      HANGO_DB_FETCH_ENDPOINT: database.url,
+      ANTHROPIC_API_KEY: "simulator",
+      ANTHROPIC_BASE_URL: simulator.url,
+      HANGO_ADMIN_KEY: ADMIN_KEY,
+      ...variables,
+    },
+    port: 0,
+    onLog: () => undefined,
+  });
+};
+
 export interface Tenant {
   readonly id: string;
   readonly key: string;

@@ -1,11 +1,8 @@
 /** Summaries that fail, and commits that go wrong (sections 6 and 7), through the built Worker. */
-import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { buildWorker } from "../../src/local/build.ts";
 import type { ScriptEntry } from "../../src/local/simulator/script.ts";
-import { startWorkerHost } from "../../src/local/worker-host.ts";
-import { compactingSession, MODEL, talk, textOf } from "../support/compaction.ts";
-import { ADMIN_KEY, callerOf, startTestPlatform, type TestPlatform } from "../support/platform.ts";
+import { compactingSession, MODEL, prose, talk, textOf } from "../support/compaction.ts";
+import { callerOf, startAnotherWorker, startTestPlatform, type TestPlatform } from "../support/platform.ts";
 
 const WINDOW = 20_000;
 
@@ -146,8 +143,10 @@ describe("a commit", () => {
     const before = [await generations(), await revisions(), await head(), await counters(id)];
     await untouched(async () => {
       platform.simulator.release("summary");
-      // Its run went on without it, and that is what its client gets.
-      expect((await late).body).toMatchObject({ status: "completed", output_text: "Now.", attempts: 2 });
+      // Its run went on without it. Its client is told how it stands when the Worker finds that out, which may be before its end.
+      const { id: runId } = (await late).body;
+      const run = (await call("GET", `/v1/runs/${runId}`)).body;
+      expect(run).toMatchObject({ status: "completed", output_text: "Now.", attempts: 2 });
     });
     const clock = ({ cooldown_s: _seconds, ...rest }: Record<string, unknown>) => rest;
     const after = [await generations(), await revisions(), await head(), await counters(id)];
@@ -164,20 +163,7 @@ describe("a commit", () => {
 
   it("that a crash prevented leaves the old view: the history was written, nothing refers to it, and the run compacts anew where it goes on (M3)", async () => {
     const { id, tenant, untouched, generations, revisions, lastSent } = await loaded();
-    const { path } = await buildWorker();
-    const doomed = await startWorkerHost({
-      scriptPath: path,
-      configPath: join(import.meta.dirname, "../../wrangler.toml"),
-      variables: {
-        DATABASE_URL: platform.database.connectionString,
-        HANGO_DB_FETCH_ENDPOINT: platform.database.url,
-        ANTHROPIC_API_KEY: "simulator",
-        ANTHROPIC_BASE_URL: platform.simulator.url,
-        HANGO_ADMIN_KEY: ADMIN_KEY,
-      },
-      port: 0,
-      onLog: () => undefined,
-    });
+    const doomed = await startAnotherWorker(platform);
     summariser({ hold: { name: "crash", at: "start" } });
     const cut = callerOf(doomed.url, tenant)("POST", `/v1/sessions/${id}/turns`, { input: "And now?" }).then(
       () => "answered",
@@ -200,6 +186,75 @@ describe("a commit", () => {
     expect(await generations()).toMatchObject([{ generation: 1, base_generation: 0 }]);
     expect(await revisions()).toEqual(["summarise"]);
     expect(textOf(lastSent().messages.at(-1))).toContain("Still there?");
+  });
+});
+
+describe("a summary that was made", () => {
+  it("is kept, and paid for once, where the request does not fit even with it (M1, M3, ladder step 6)", async () => {
+    const { id, untouched, turn, generations, summaries } = await loaded(talk(8, 230));
+    const huge = prose(18_000);
+    for (const _ of [1, 2]) {
+      const failed = await untouched(() => turn(huge));
+      expect([failed.status, failed.body.error.code]).toEqual([422, "context_cannot_fit"]);
+    }
+    expect([(await generations())[0]?.reason, summaries()]).toEqual(["threshold", 1]);
+    const usage = "select count(*)::int as n from usage_records where session_id = $1 and purpose = 'summarize'";
+    expect(await platform.database.sql(usage, [id])).toEqual([{ n: 1 }]);
+  });
+});
+
+describe("a compaction that was asked for over the API", () => {
+  it("is cancelled while its summary is being written: the call is cut off, and nothing is left of it (M2, G1)", async () => {
+    const { id, untouched, generations, head, call } = await loaded();
+    summariser({ hold: { name: "cancel", at: "start" } });
+    await untouched(async () => {
+      const compacting = call("POST", `/v1/sessions/${id}/compact`, {});
+      await platform.simulator.reached("cancel");
+      const [run] = (await call("GET", `/v1/sessions/${id}/runs`)).body.data;
+      expect((await call("POST", `/v1/runs/${run.id}/cancel`)).status).toBe(202);
+      // The gate is never opened: only the cancel ends the call.
+      const { status, body } = await compacting;
+      expect([status, body.compacted, body.reason, body.failure]).toEqual([200, false, "it was cancelled", null]);
+      expect((await call("GET", `/v1/runs/${run.id}`)).body).toMatchObject({ status: "cancelled" });
+    });
+    platform.simulator.release("cancel");
+    expect([await generations(), (await head()).cooldown_reason]).toEqual([[], null]);
+  });
+});
+
+describe("another model (G10)", () => {
+  it("begins with clean guards and shows whole again what was clipped, in a recorded revision; the summary stays", async () => {
+    const session = await loaded();
+    await session.scripted("One.", "First.");
+    expect((await session.generations()).length).toBe(1);
+    await platform.database.sql(
+      `update session_heads set strikes = 2, compaction_pause = 'same_result', probation_at = hango_now(), cooldown_reason = 'timeout',
+         cooldown_until = hango_now() + interval '5 minutes' where session_id = $1`,
+      [session.id],
+    );
+    await platform.database.sql(
+      `insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, reason)
+       select v.session_id, v.revision + 1, 'clip', v.generation, 60, v.clip_tokens, v.thinking_floor, 'clip'
+       from view_revisions v where v.session_id = $1 order by v.revision desc limit 1`,
+      [session.id],
+    );
+    await platform.database.sql("update session_heads set revision = revision + 1 where session_id = $1", [session.id]);
+    platform.simulator.setModels({
+      [MODEL]: { maxInputTokens: WINDOW },
+      "claude-opus-4-8": { maxInputTokens: WINDOW },
+    });
+    const changed = await session.call("PATCH", `/v1/sessions/${session.id}`, { model: "claude-opus-4-8" });
+    expect(changed.status).toBe(200);
+    expect((await session.call("GET", `/v1/sessions/${session.id}/context`)).body).toMatchObject({
+      generation: 1,
+      projection: { basis: "estimate", factor: 1 },
+      view: { clipped_before: 1 },
+      guards: { status: "cooldown", effect: { strikes: 0, same_result: false, probation_until: null } },
+    });
+    await session.untouched(() => session.scripted("Two.", "Second."));
+    expect((await session.revisions()).at(-1)).toBe("model");
+    expect(await session.head()).toMatchObject({ strikes: 0, compaction_pause: null, cooldown_reason: "timeout" });
+    expect(textOf(session.lastSent().messages)).toContain("[Handoff from earlier turns]");
   });
 });
 

@@ -121,12 +121,12 @@ describe("the columns of the guards", () => {
     const record = { ...recordOf(late), guards: guardRecord({ strikes: 9 }) };
     expect(await commitRevision(db, late, change(late, { compaction: compaction(), record }))).toBe(false);
     for (const write of [
-      recordSummaryFailure(db, late, { reason: "empty", cooldownSeconds: 30, record }),
-      armProbation(db, late, WINDOW_S),
-      takeProbe(db, late, newId("cmp"), WINDOW_S),
-      finish(late, guardRecord({ strikes: 9 })),
+      () => recordSummaryFailure(db, late, { reason: "empty", cooldownSeconds: 30, record }),
+      () => armProbation(db, late, WINDOW_S),
+      () => takeProbe(db, late, newId("cmp"), WINDOW_S),
+      () => finish(late, guardRecord({ strikes: 9 })),
     ])
-      await expect(write).rejects.toThrow(LeaseLost);
+      await expect(write()).rejects.toThrow(LeaseLost);
     expect(await head()).toEqual(before);
   });
 });

@@ -493,6 +493,7 @@ describe("work between turns", () => {
     database.dropNextAnswer();
     const end = await finishMaintenance(db, session, {
       error: null,
+      isCancelled: false,
       base: seq(session.nextSeq),
       totals: NO_TOTALS,
       compactions: 1,
@@ -523,6 +524,7 @@ describe("work between turns", () => {
     const { session } = outcome;
     const end = {
       error: null,
+      isCancelled: false,
       base: seq(session.nextSeq),
       totals: NO_TOTALS,
       compactions: 1,

@@ -235,6 +235,28 @@ describe("a hard cancel and the commit of a compaction (M2)", () => {
   });
 });
 
+describe("a cancelled run whose Workers die", () => {
+  it("counts each start, and is recorded as cancelled when it is given up", async () => {
+    const session = await start(db, fixture);
+    await cancelRun(db, session.tenantId, session.lease.holder);
+    const attempts: number[] = [];
+    for (let died = 0; died < 4; died++) {
+      await database.advanceClock(200);
+      attempts.push((await takeOver(db, session)).run.attempts);
+    }
+    expect(attempts).toEqual([2, 3, 4, 5]);
+    await database.advanceClock(200);
+    await failGivenUp(db, session.tenantId, session.lease.holder, null);
+    const found = await database.sql("select status, error from runs where id = $1", [session.lease.holder]);
+    expect(found).toEqual([{ status: "cancelled", error: null }]);
+    const events = await database.sql("select type from run_events where run_id = $1 order by n desc limit 2", [
+      session.lease.holder,
+    ]);
+    expect(events.map(({ type }) => type)).toEqual(["session.idle", "run.cancelled"]);
+    expect(await head()).toMatchObject({ lease_holder: null, cancel_requested_at: null });
+  });
+});
+
 describe("a turn that was enqueued for somebody", () => {
   it("is stored once for its event, whoever else asks", async () => {
     const tenantId = (await tenantOf()) as Parameters<typeof failGivenUp>[1];

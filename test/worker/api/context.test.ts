@@ -62,6 +62,7 @@ const commit = async (id: SessionId, count: number): Promise<void> => {
     await commitRevision(api.deps.db, session, change(session, { attemptId, base, view, compaction: compaction() }));
     await finishMaintenance(api.deps.db, session, {
       error: null,
+      isCancelled: false,
       base: seq(session.nextSeq),
       totals: NO_TOTALS,
       compactions: 1,
