@@ -66,6 +66,7 @@ const PATTERNS: readonly RegExp[] = [
   /input \((?<size>\d[\d,]*) tokens\) is longer than the model'?s context length \((?<limit>\d[\d,]*) tokens\)/i,
   // llama.cpp
   /request \((?<size>\d[\d,]*) tokens\) exceeds the available context size \((?<limit>\d[\d,]*) tokens\)/i,
+  /available context size.{0,80}?n_prompt_tokens"?[=:] ?(?<size>\d+),.{0,4}?n_ctx"?[=:] ?(?<limit>\d+)/is,
   /exceeds the available context size|exceed_context_size_error|context size has been exceeded/i,
   // Mistral
   /prompt contains (?<size>\d[\d,]*) tokens.{0,80}?too large for model with (?<limit>\d[\d,]*) maximum context length/is,
