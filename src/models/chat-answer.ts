@@ -16,7 +16,6 @@ type Kind = "thinking" | "text";
 /** An answer being written; `addChunk` changes it. */
 export interface ChatDraft {
   id: string;
-  model: string;
   /** Text so far; in the order in which the kinds began. */
   readonly texts: Map<Kind, string>;
   readonly calls: CallDraft[];
@@ -30,7 +29,6 @@ export interface ChatDraft {
 
 export const newChatDraft = (): ChatDraft => ({
   id: "",
-  model: "",
   texts: new Map(),
   calls: [],
   places: new Map(),
@@ -105,7 +103,6 @@ const addCall = (draft: ChatDraft, piece: unknown): void => {
 export const addChunk = (draft: ChatDraft, chunk: unknown): readonly StreamDelta[] => {
   if (!isRecord(chunk)) return [];
   if (typeof chunk.id === "string") draft.id ||= chunk.id;
-  if (typeof chunk.model === "string") draft.model ||= chunk.model;
   draft.usage = readUsage(chunk.usage) ?? draft.usage;
   const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
   if (!isRecord(choice)) return [{ kind: "progress" }];
@@ -206,7 +203,8 @@ export const finishChat = (draft: ChatDraft, options: FinishOptions): ModelRespo
   const said = (draft.texts.get("text") ?? "").toWellFormed();
   return {
     id: draft.id,
-    model: draft.model === "" ? options.model : draft.model,
+    // Not as the server has it, which may be the path of a file: usage and profiles go by the session's name of it.
+    model: options.model,
     content: `[${blocks.join(",")}]`,
     text: said.trim() === "" ? "" : said,
     calls: calls.map(

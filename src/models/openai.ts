@@ -1,6 +1,7 @@
 /** Chat completions through OpenAI's SDK: OpenAI itself, or a server that speaks its protocol (vLLM, llama.cpp, Ollama, gateways). */
 import { OpenAI } from "openai/client";
 import { APIUserAbortError } from "openai/error";
+import { wireModel } from "../protocol/model-name.ts";
 import { AFTER_END_MS, type ClientOptions, DEFAULT_MAX_RETRIES, type ProviderSettings, withCall } from "./call.ts";
 import { addChunk, finishChat, isFinished, newChatDraft } from "./chat-answer.ts";
 import { type ChatBodyOptions, chatBody } from "./chat-body.ts";
@@ -15,8 +16,6 @@ export interface OpenAiSettings extends ProviderSettings {
   readonly baseURL: string;
   /** The server's template enforces alternating roles (R8). */
   readonly strictAlternation: boolean;
-  /** The name that the server knows a model by; the request names it as the session does. */
-  readonly wireModel: (model: string) => string;
   /** Makes an id for a call whose own cannot be kept. */
   readonly newCallId: () => string;
 }
@@ -96,7 +95,7 @@ export const openAiProvider = (settings: OpenAiSettings): Provider => {
 
     generate: async (request, options) => {
       const dialect = chatOptions(settings);
-      const model = settings.wireModel(request.model);
+      const model = wireModel(request.model);
       const user = options.user === undefined ? {} : { user: options.user };
       const body = await chatBody(request, { ...dialect, model, ...user }, settings.resolveMedia);
       return withCall(settings, options, { ...shared, body }, async (call) => {
@@ -121,7 +120,7 @@ export const openAiProvider = (settings: OpenAiSettings): Provider => {
         }
         return finishChat(draft, {
           requestId: call.requestId,
-          model,
+          model: request.model,
           maxTokens: request.maxTokens,
           isTaken: takenIn(request.messages.map(({ content }) => content)),
           newCallId: settings.newCallId,
@@ -136,7 +135,7 @@ export const openAiProvider = (settings: OpenAiSettings): Provider => {
     modelInfo: (id, options) =>
       withCall(settings, options, { ...shared, body: undefined }, async (call): Promise<ModelInfo | undefined> => {
         const listed: unknown = await call.client.get("/models", call.requestOptions);
-        const entry = entryFor(listed, settings.wireModel(id));
+        const entry = entryFor(listed, wireModel(id));
         const maxInputTokens = entry === undefined ? undefined : windowOf(entry);
         return maxInputTokens === undefined ? undefined : { id, maxInputTokens, maxOutputTokens: null };
       }),

@@ -42,11 +42,12 @@ export const sessionProfile = (
 ): ModelProfile => {
   const { modelProfiles } = deps.config;
   const own = settings.context.max_input_tokens;
-  const limits =
-    own !== undefined
-      ? { maxInputTokens: own }
-      : (modelProfiles.get(session.model) ?? providersWord(session.modelLimits));
-  return profileFor(session.model, limits === undefined ? modelProfiles : new Map([[session.model, limits]]));
+  const said = {
+    ...providersWord(session.modelLimits),
+    ...modelProfiles.get(session.model),
+    ...(own === undefined ? {} : { maxInputTokens: own }),
+  };
+  return profileFor(session.model, new Map([[session.model, said]]));
 };
 
 const providersWord = (limits: LoadedSession["modelLimits"]) =>
@@ -107,6 +108,8 @@ export interface CompactionWiring {
   readonly live: LiveView;
   readonly journal: RunJournal;
   readonly provider: Provider;
+  /** The provider of another model: the summariser may have another than the session. */
+  readonly providerOf: (model: string) => Provider;
   readonly files: FileSystem;
   readonly run: RunContext;
   readonly deadlineMs: number;
@@ -209,6 +212,7 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
   const summariserModel = summariserModelOf(deps, session, settings);
   const summariser = summariserModel === session.model ? profile : profileFor(summariserModel, config.modelProfiles);
   const scale = defaultEstimator.scale(session.model);
+  const { strictAlternation } = provider.capabilities;
   return {
     live,
     rows: wiring.rows,
@@ -216,6 +220,8 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
       sessionId: session.sessionId,
       estimateTokens: defaultEstimator.text,
       messageTokens: (message, rowTokens) => Math.ceil(scale * (rowTokens ?? estimateRow(message.content))),
+      strictAlternation,
+      thinking: provider.name === "openai" ? "unsigned" : "signed",
     }),
     budgets: budgets(profile, {
       triggerFrac: context.trigger_frac ?? config.context.triggerFrac,
@@ -224,12 +230,13 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
     }),
     maxBytes: config.requestMaxBytes,
     thinkingBound: profile.thinkingBound,
+    strictAlternation,
     minTailUserMessages: context.min_tail_user_messages ?? 1,
     estimateTokens: defaultEstimator.text,
     newAttemptId: () => deps.newId("cmp"),
     history: repairingHistory(wiring),
     summariser: summariserPort({
-      provider,
+      provider: summariserModel === session.model ? provider : wiring.providerOf(summariserModel),
       model: summariserModel,
       profile: summariser,
       tracer: deps.tracer,
