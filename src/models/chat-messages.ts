@@ -11,6 +11,8 @@ import { wireCallId } from "./chat-call-ids.ts";
 export interface ChatDialect {
   /** PDFs as `file` parts; else they are named. */
   readonly files: boolean;
+  /** Takes its own reasoning back as `reasoning_content`; OpenAI itself has no such member. */
+  readonly reasoning: boolean;
   /** The server's template counts roles (R8): nothing may stand beside a tool's result, and ids have nine letters and digits. */
   readonly strict: boolean;
 }
@@ -167,7 +169,10 @@ const fromAssistant = (content: ContentText, dialect: ChatDialect): readonly str
     .map((block) => (block.type === "text" ? (block.raw("text") ?? '""') : foreignText(block)));
   const said = texts.length > 0 ? joined(texts, "") : calls.length > 0 ? "null" : NO_TEXT;
   // Kept with its call, dropped elsewhere (V5): servers want it back while the exchange goes on and ignore or refuse it behind an answer.
-  const reasoning = calls.length === 0 ? [] : blocks.filter(isReasoning).map((block) => block.raw("thinking") ?? '""');
+  const reasoning =
+    calls.length === 0 || !dialect.reasoning
+      ? []
+      : blocks.filter(isReasoning).map((block) => block.raw("thinking") ?? '""');
   const members = [
     '"role":"assistant"',
     `"content":${said}`,

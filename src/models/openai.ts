@@ -48,6 +48,7 @@ export const chatOptions = (
   return {
     maxTokensField: isOpenAi ? "max_completion_tokens" : "max_tokens",
     files: isOpenAi,
+    reasoning: !isOpenAi,
     strict: settings.strictAlternation,
   };
 };
