@@ -32,7 +32,7 @@ export const isBillingText = (text: string): boolean => BILLING.test(text);
 export const isTemplateText = (text: string): boolean => TEMPLATE.test(text.slice(0, MAX_TEMPLATE_TEXT_CHARS));
 
 /** What helps where a template wants strictly alternating roles. */
-const TEMPLATE_HINT = "the model's chat template refused the order of messages; set `context.strict_alternation`";
+const TEMPLATE_HINT = "the model's chat template refused the messages; set `context.strict_alternation`";
 
 const byType = (type: string | undefined): FailureKind | undefined => {
   switch (type) {
