@@ -72,7 +72,7 @@ const PATTERNS: readonly RegExp[] = [
   /prompt contains (?<size>\d[\d,]*) tokens.{0,80}?too large for model with (?<limit>\d[\d,]*) maximum context length/is,
   /too large for model with (?<limit>\d[\d,]*) maximum context length/i,
   // Ollama, LM Studio
-  /input length exceeds (?:maximum )?context length/i,
+  /input length exceeds (?:the )?(?:maximum )?context length/i,
   /number of tokens to keep from the initial prompt is greater than the context length/i,
   // xAI
   /maximum prompt length is (?<limit>\d[\d,]*) but the request contains (?<size>\d[\d,]*) tokens/i,

@@ -230,6 +230,15 @@ describe("a session on a strict template (R8)", () => {
     expect(JSON.stringify(sentTo(CHAT))).toContain("[Handoff from earlier turns]");
   });
 
+  it("is told what helps where nobody said that it is one", async () => {
+    platform.simulator.setModels({ devstral: { server: "llama.cpp", strictTemplate: true, maxInputTokens: 32_768 } });
+    const { load, turn } = await open("openai/devstral");
+    await load([user("One."), user("Two.")]);
+    const { status, body } = await turn("Three.");
+    expect([status, body.error.code]).toEqual([502, "provider_rejected"]);
+    expect(body.error.message).toContain("set `context.strict_alternation`");
+  });
+
   it("takes two messages of the user in a row, and what is said while tools run (M5)", async () => {
     // Here the session says it, of a model that nothing is known of.
     platform.simulator.setModels({ devstral: { server: "llama.cpp", strictTemplate: true, maxInputTokens: 32_768 } });
