@@ -9,7 +9,7 @@ import type { ForcedCompaction, Middleware, RunContext } from "../protocol/middl
 import { afterRevision, type Calibration, observe, project } from "./calibration.ts";
 import { compactTool } from "./compact-tool.ts";
 import { estimateRequest } from "./estimate-request.ts";
-import { afterReading } from "./guards/after.ts";
+import { afterReading, afterUncounted } from "./guards/after.ts";
 import { rememberingCommit } from "./guards/remember.ts";
 import type { GuardState } from "./guards/state.ts";
 import { climb } from "./ladder.ts";
@@ -357,7 +357,7 @@ export const compaction = (options: CompactionOptions): Middleware => ({
     // What was not counted is no reading: nothing is learned from it, and nothing judged by it (E4).
     if (response.usageMissing) {
       // A response it is, so that what waits for one goes on (G7).
-      live.guards = { ...live.guards, awaitingReading: false };
+      live.guards = afterUncounted(live.guards);
       return response;
     }
     const reading = promptTokens(response.usage);

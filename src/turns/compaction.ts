@@ -15,6 +15,7 @@ import type { Provider } from "../models/provider.ts";
 import { seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { RunContext } from "../protocol/middleware.ts";
+import { providerOf } from "../protocol/model-name.ts";
 import type { LoadedSession } from "../store/loaded-session.ts";
 import { rowsBetween, timesBetween } from "../store/log-range.ts";
 import { armProbation, takeProbe } from "../store/probation.ts";
@@ -58,9 +59,6 @@ const providersWord = (limits: LoadedSession["modelLimits"]) =>
         ...(limits.maxOutputTokens === null ? {} : { maxOutputTokens: limits.maxOutputTokens }),
       };
 
-/** The provider of a model (G10). */
-const providerOf = (_model: string): string => "anthropic";
-
 /** The model that writes the session's summaries. */
 const summariserModelOf = (
   deps: Pick<Deps, "config">,
@@ -75,7 +73,7 @@ export const learnedWithOf = (
   settings: SessionSettings,
 ): LearnedWith => ({
   model: session.model,
-  provider: providerOf(session.model),
+  provider: providerOf(session.model, deps.config.modelProfiles),
   summariser: summariserModelOf(deps, session, settings),
 });
 

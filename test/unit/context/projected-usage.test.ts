@@ -131,7 +131,7 @@ it("is in the provider's tokens after a compaction too, as the size that started
 it("learns nothing from an answer whose provider counted nothing, yet takes it for the one to wait for (E4, G7)", async () => {
   const live = { ...LIVE };
   await called(live, { usageMissing: true });
-  expect(live).toMatchObject({ reading: null, guards: { awaitingReading: false, strikes: 0 } });
+  expect(live).toMatchObject({ reading: null, guards: { reading: "over", strikes: 0 } });
   expect(live.calibration).toMatchObject({ factor: 0.5, baseline: null });
   const counted = { ...LIVE };
   await called(counted);
