@@ -75,10 +75,10 @@ describe("any log in any view, for a strict template (R8)", () => {
     fc.assert(
       fc.property(
         randomLog({ maxSteps: 25, maxChars: 2_000, inFlight: false, orphans: true }),
-        fc.double({ min: 0, max: 0.9, noNaN: true }),
+        fc.integer({ min: 0, max: 90 }),
         fc.boolean(),
-        (rows, share, isPinned) => {
-          const view = viewOf(rows, share, isPinned);
+        (rows, percent, isPinned) => {
+          const view = viewOf(rows, percent / 100, isPinned);
           const covered = view.generation?.covered.at(-1)?.to ?? 0;
           let before: readonly string[] = [];
           for (let end = covered; end <= rows.length; end++) {
@@ -96,7 +96,7 @@ describe("any log in any view, for a strict template (R8)", () => {
           }
         },
       ),
-      { seed: SEED, numRuns: 35 },
+      { seed: SEED, numRuns: 60 },
     );
     expect(requests).toBeGreaterThan(300);
   });
