@@ -3,6 +3,7 @@
  * generated from these descriptions, so they are written for whoever deploys hango.
  */
 import { z } from "zod";
+import { type ProviderName, providerOf } from "./protocol/model-name.ts";
 import { problemOf, readers, unknownVariables, type VariableMeta, variable } from "./protocol/variables.ts";
 
 const { text, wholeNumber, fraction, truth, oneOf, url, headerList } = readers;
@@ -11,22 +12,67 @@ const { text, wholeNumber, fraction, truth, oneOf, url, headerList } = readers;
 const REQUEST_HARD_LIMIT_BYTES = 32_000_000;
 
 const tokenLimit = z.int().positive();
+const price = z.number().min(0);
 const modelProfilesSchema = z.record(
   z.string().min(1),
-  z.strictObject({ max_input_tokens: tokenLimit, max_output_tokens: tokenLimit.optional() }),
+  z
+    .strictObject({
+      max_input_tokens: tokenLimit.optional(),
+      max_output_tokens: tokenLimit.optional(),
+      provider: z.enum(["anthropic", "openai"]).optional(),
+      strict_alternation: z.boolean().optional(),
+      prices: z
+        .strictObject({ input: price, output: price, cache_read: price.optional(), cache_write: price.optional() })
+        .optional(),
+    })
+    .refine((profile) => Object.values(profile).some((value) => value !== undefined)),
 );
 
-/** What a model takes and gives at most, in tokens, where the deployer knows better than the built-in table. */
+/** What the deployer knows of a model better than the built-in table: what is absent is as it would be. */
 export interface ModelLimits {
-  readonly maxInputTokens: number;
+  /** Tokens. */
+  readonly maxInputTokens?: number;
   readonly maxOutputTokens?: number;
+  readonly provider?: ProviderName;
+  /** The model's chat template enforces alternating roles (R8). */
+  readonly strictAlternation?: boolean;
+  /** USD per million tokens. */
+  readonly prices?: {
+    readonly input: number;
+    readonly output: number;
+    readonly cacheRead: number;
+    readonly cacheWrite: number;
+  };
 }
 
 /** By model name. A map, because names come from callers and an object would answer to "constructor". */
 export type ModelProfiles = ReadonlyMap<string, ModelLimits>;
 
+type GivenProfile = z.infer<typeof modelProfilesSchema>[string];
+
+const profileOf = (given: GivenProfile): ModelLimits => {
+  const { max_input_tokens, max_output_tokens, provider, strict_alternation, prices } = given;
+  return {
+    ...(max_input_tokens === undefined ? {} : { maxInputTokens: max_input_tokens }),
+    ...(max_output_tokens === undefined ? {} : { maxOutputTokens: max_output_tokens }),
+    ...(provider === undefined ? {} : { provider }),
+    ...(strict_alternation === undefined ? {} : { strictAlternation: strict_alternation }),
+    ...(prices === undefined
+      ? {}
+      : {
+          prices: {
+            input: prices.input,
+            output: prices.output,
+            // A server that has no price of its own for its cache takes the full one.
+            cacheRead: prices.cache_read ?? prices.input,
+            cacheWrite: prices.cache_write ?? prices.input,
+          },
+        }),
+  };
+};
+
 /**
- * Reads `HANGO_MODEL_PROFILES`: `{"model": {"max_input_tokens": n, "max_output_tokens": n}}`.
+ * Reads `HANGO_MODEL_PROFILES`: `{"model": {"max_input_tokens": n, "max_output_tokens": n, "provider": "openai", ...}}`.
  * @returns the profiles, or undefined when the text is not JSON of that shape with positive whole numbers
  */
 export const parseModelProfiles = (json: string): ModelProfiles | undefined => {
@@ -38,14 +84,7 @@ export const parseModelProfiles = (json: string): ModelProfiles | undefined => {
   }
   const parsed = modelProfilesSchema.safeParse(given);
   if (!parsed.success) return undefined;
-  return new Map(
-    Object.entries(parsed.data).map(([model, limits]): [string, ModelLimits] => [
-      model,
-      limits.max_output_tokens === undefined
-        ? { maxInputTokens: limits.max_input_tokens }
-        : { maxInputTokens: limits.max_input_tokens, maxOutputTokens: limits.max_output_tokens },
-    ]),
-  );
+  return new Map(Object.entries(parsed.data).map(([model, profile]) => [model, profileOf(profile)]));
 };
 
 /** A binding is an object with the methods that hango calls; what it is beyond that, only the platform knows. */
@@ -91,6 +130,22 @@ export const variables = {
       default: "https://api.anthropic.com",
     },
     url(["https:", "http:"]),
+  ),
+  HANGO_OPENAI_BASE_URL: variable.optional(
+    {
+      description:
+        "Where chat completions are spoken: a vLLM, llama.cpp or Ollama server, a gateway, with `/v1` as the server has it. Without it, OpenAI itself where `OPENAI_API_KEY` is set. See docs/providers.md.",
+      allowed: "an http:// or https:// URL",
+    },
+    url(["https:", "http:"]),
+  ),
+  OPENAI_API_KEY: variable.optional(
+    {
+      description: "Key for chat completions. Without it none is sent, which is for servers that want none.",
+      allowed: "a key without white space",
+      secret: true,
+    },
+    text(/^\S+$/),
   ),
   HANGO_ADMIN_KEY: variable.required(
     {
@@ -169,9 +224,10 @@ export const variables = {
   ),
   HANGO_MODEL_PROFILES: variable.optional(
     {
-      description: "Token limits of models that hango does not know, or that your account has otherwise.",
+      description:
+        "What hango does not know of a model, or your account has otherwise: its limits, who serves it, whether its chat template wants alternating roles, its prices in USD per million tokens. See docs/providers.md.",
       allowed:
-        'JSON like {"model": {"max_input_tokens": 200000, "max_output_tokens": 64000}}, positive whole numbers, the second optional',
+        'JSON like {"model": {"max_input_tokens": 200000, "max_output_tokens": 64000, "provider": "openai", "strict_alternation": true, "prices": {"input": 1, "output": 4}}}, limits positive whole numbers, at least one member',
     },
     parseModelProfiles,
   ),
@@ -339,6 +395,27 @@ export const variableProblems = (env: Readonly<Record<string, string | undefined
     return (z.object({ [name]: field }).safeParse({ [name]: value }).error?.issues ?? []).map(problemOf);
   });
 
+/** Where OpenAI itself answers. */
+const OPENAI_URL = "https://api.openai.com/v1";
+
+/** Models that are named by variables and whose provider has no address. A session is told so when it names one. */
+const unservedModels = (v: z.infer<typeof schema>): readonly string[] => {
+  if (v.HANGO_OPENAI_BASE_URL !== undefined || v.OPENAI_API_KEY !== undefined) return [];
+  const profiles = v.HANGO_MODEL_PROFILES ?? new Map<string, ModelLimits>();
+  const named: readonly (readonly [variable: string, model: string | undefined])[] = [
+    ["HANGO_DEFAULT_MODEL", v.HANGO_DEFAULT_MODEL],
+    ["HANGO_SUMMARIZER_MODEL", v.HANGO_SUMMARIZER_MODEL],
+    ...[...profiles.keys()].map((model) => ["HANGO_MODEL_PROFILES", model] as const),
+  ];
+  return named.flatMap(([name, model]) =>
+    model !== undefined && providerOf(model, profiles) === "openai"
+      ? [
+          `${name}: ${JSON.stringify(model)} is served over chat completions; set HANGO_OPENAI_BASE_URL, or OPENAI_API_KEY for OpenAI itself`,
+        ]
+      : [],
+  );
+};
+
 export type Config = ReturnType<typeof parseConfig>;
 
 /**
@@ -353,11 +430,22 @@ export const parseConfig = (env: unknown) => {
   const problems = [...(parsed.error?.issues.map(problemOf) ?? []), ...unknownVariables(Object.keys(given), names)];
   if (!parsed.success || problems.length > 0) throw new ConfigError(problems);
   const v = parsed.data;
+  const unserved = unservedModels(v);
+  if (unserved.length > 0) throw new ConfigError(unserved);
   return {
     databaseUrl: v.DATABASE_URL,
     databaseTimeoutMs: v.HANGO_DB_TIMEOUT_MS,
     databaseFetchEndpoint: v.HANGO_DB_FETCH_ENDPOINT,
     anthropic: { apiKey: v.ANTHROPIC_API_KEY, baseUrl: v.ANTHROPIC_BASE_URL, maxRetries: v.HANGO_PROVIDER_MAX_RETRIES },
+    /** Undefined where no server speaks chat completions. */
+    openai:
+      v.HANGO_OPENAI_BASE_URL === undefined && v.OPENAI_API_KEY === undefined
+        ? undefined
+        : {
+            apiKey: v.OPENAI_API_KEY,
+            baseUrl: v.HANGO_OPENAI_BASE_URL ?? OPENAI_URL,
+            maxRetries: v.HANGO_PROVIDER_MAX_RETRIES,
+          },
     adminKey: v.HANGO_ADMIN_KEY,
     defaultModel: v.HANGO_DEFAULT_MODEL,
     modelProfiles: v.HANGO_MODEL_PROFILES ?? (new Map() as ModelProfiles),

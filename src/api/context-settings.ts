@@ -29,5 +29,9 @@ export const contextSettings = z
     min_tail_user_messages: z.int().min(1).max(100).optional().openapi({
       description: "How many of the newest user messages stay word for word at least.",
     }),
+    strict_alternation: z.boolean().optional().openapi({
+      description:
+        "Whether the model's chat template refuses messages whose roles do not alternate, as Mistral's do; what is missing between two is then filled in.",
+    }),
   })
   .openapi("ContextSettings", { description: "What is not given is as the deployment has it." });

@@ -10,6 +10,7 @@ import { ApiError, invalid, notFound } from "./errors.ts";
 import { claimOf, idempotencyHeaders, idempotencyMismatch, markReplayed } from "./idempotency.ts";
 import { cursors, listOf, listPage, listQuery, readPage } from "./lists.ts";
 import { json, jsonBody, operation } from "./operation.ts";
+import { checkModels } from "./session-models.ts";
 import { sessionParam, sessionRefOf } from "./session-ref.ts";
 import {
   changeSessionSchema,
@@ -51,6 +52,7 @@ const registerCreate = (app: App): void =>
       const { db, config, newId } = c.get("deps");
       const given = c.req.valid("json");
       checkTools(given.tools ?? [], config.allowPrivateUrls);
+      checkModels(given, config);
       const tenantId = tenantOf(c);
       const session = await newSessionOf(newId("ses"), tenantId, given, config.defaultModel);
       const outcome = await createSession(db, session, await claimOf(c, tenantId, session.id));
@@ -164,6 +166,7 @@ const registerChange = (app: App): void =>
       const { db, config } = c.get("deps");
       const given = c.req.valid("json");
       checkTools(given.tools ?? [], config.allowPrivateUrls);
+      checkModels(given, config);
       const ref = sessionRefOf(c.req.valid("param").id);
       const outcome = await changeSession(db, tenantOf(c), ref, sessionChangeOf(given), MAX_METADATA);
       if (outcome.kind === "not_found") throw notFound("session");

@@ -1,9 +1,11 @@
 /** What a schema cannot see of a trigger's settings: templates, URLs, time zones, and what goes with what. */
+import type { Config } from "../config.ts";
 import { callProblem } from "../webhooks/call.ts";
 import { isTimeZone, nextTick, scheduleProblem } from "../webhooks/schedule.ts";
 import { templateProblem } from "../webhooks/template.ts";
 import { invalidInput } from "./error-response.ts";
 import { invalid } from "./errors.ts";
+import { checkModels } from "./session-models.ts";
 import { checkTools } from "./session-tools.ts";
 import { type TriggerSettings, triggerSettings } from "./trigger-schema.ts";
 
@@ -26,13 +28,17 @@ const checkCalls = (given: TriggerSettings, allowPrivate: boolean): void => {
 };
 
 /**
- * @param allowPrivate development: private addresses may be called
  * @throws ApiError `invalid_request` with the place and what would be right
  */
-export const checkTrigger = (given: TriggerSettings, allowPrivate: boolean, nowMs: number): void => {
+export const checkTrigger = (
+  given: TriggerSettings,
+  config: Pick<Config, "allowPrivateUrls" | "openai" | "modelProfiles">,
+  nowMs: number,
+): void => {
   checkTemplates(given);
-  checkCalls(given, allowPrivate);
-  checkTools(given.session.tools ?? [], allowPrivate, "session.");
+  checkCalls(given, config.allowPrivateUrls);
+  checkTools(given.session.tools ?? [], config.allowPrivateUrls, "session.");
+  checkModels(given.session, config, "session.");
   if (given.debounce_seconds > 0 && given.session_key === undefined) {
     throw invalid("debounce_seconds", "needs a `session_key`: without one no two events belong together");
   }

@@ -76,7 +76,7 @@ const registerCreate = (app: App): void =>
     async (c) => {
       const { db, config, newId, now } = c.get("deps");
       const { secret: givenSecret, ...given } = { secret: undefined, ...c.req.valid("json") };
-      checkTrigger(given, config.allowPrivateUrls, now());
+      checkTrigger(given, config, now());
       const tenantId = tenantOf(c);
       const id = newId("trg");
       const secret = given.type === "webhook" ? secretFor(c, given.verification.scheme, givenSecret) : null;
@@ -181,7 +181,7 @@ const registerChange = (app: App): void =>
         const before = await requireTrigger(c, id);
         const { type, name, enabled } = before;
         const after = changedSettings({ ...before.config, type, name, enabled }, c.req.valid("json"));
-        checkTrigger(after, config.allowPrivateUrls, now());
+        checkTrigger(after, config, now());
         const change = { name: after.name, enabled: after.enabled, config: configFrom(after) };
         const changed = await changeTrigger(db, before, { ...change, nextAt: nextAtOf(before, after, now()) });
         if (changed !== undefined) return c.json(showTrigger(changed, originOf(c)));

@@ -9,7 +9,7 @@ import type { ForcedCompaction, Middleware, RunContext } from "../protocol/middl
 import { afterRevision, type Calibration, observe, project } from "./calibration.ts";
 import { compactTool } from "./compact-tool.ts";
 import { estimateRequest } from "./estimate-request.ts";
-import { afterReading } from "./guards/after.ts";
+import { afterReading, afterUncounted } from "./guards/after.ts";
 import { rememberingCommit } from "./guards/remember.ts";
 import type { GuardState } from "./guards/state.ts";
 import { climb } from "./ladder.ts";
@@ -22,10 +22,9 @@ import type {
   SummariserPort,
   SummaryFailure,
 } from "./ports.ts";
-import { problemWords } from "./problems.ts";
 import { toolArgTruncation } from "./tool-arg-truncation.ts";
 import { type Budgets, decideTrigger, fittingMaxTokens } from "./trigger.ts";
-import { validateMessages } from "./validator.ts";
+import { problemsOf } from "./validator.ts";
 import type { Renderer, SizedView } from "./view.ts";
 import { rangesText, type ViewState } from "./view-state.ts";
 import { volatileHash } from "./volatile.ts";
@@ -92,6 +91,8 @@ export interface CompactionOptions {
   readonly budgets: Budgets;
   readonly maxBytes: number;
   readonly thinkingBound: boolean;
+  /** The provider's template enforces alternating roles (R8); the renderer has been told as well. */
+  readonly strictAlternation?: boolean;
   readonly minTailUserMessages: number;
   readonly estimateTokens: (text: string) => number;
   readonly newAttemptId: () => string;
@@ -353,6 +354,12 @@ export const compaction = (options: CompactionOptions): Middleware => ({
     options.events.usage({ estimate: size.tokens, projected, window: options.budgets.windowTokens });
     const maxTokens = answerTokens(options.budgets, request, projected);
     const response = await next({ ...request, messages: size.messages, maxTokens });
+    // What was not counted is no reading: nothing is learned from it, and nothing judged by it (E4).
+    if (response.usageMissing) {
+      // A response it is, so that what waits for one goes on (G7).
+      live.guards = afterUncounted(live.guards);
+      return response;
+    }
     const reading = promptTokens(response.usage);
     live.reading = reading;
     live.calibration = observe(live.calibration, {
@@ -375,8 +382,7 @@ export const compaction = (options: CompactionOptions): Middleware => ({
  * @throws InvalidView
  */
 const checkView = (options: CompactionOptions, messages: readonly ViewMessage[]): void => {
-  const pauseTurn = messages.at(-1)?.role === "assistant";
-  const problems = validateMessages(messages, { maxMarks: MARKS_FOR_MESSAGES, pauseTurn }).map(problemWords);
+  const problems = problemsOf(messages, MARKS_FOR_MESSAGES, options.strictAlternation === true);
   if (problems.length === 0) return;
   options.events.invalid(problems);
   throw new InvalidView(problems);

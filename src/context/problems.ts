@@ -21,6 +21,7 @@ export type Problem =
   | { readonly kind: "too_many_marks"; readonly index: number; readonly marks: number }
   | { readonly kind: "bad_mark"; readonly index: number }
   | { readonly kind: "second_handoff"; readonly index: number }
+  | { readonly kind: "out_of_turn"; readonly index: number }
   | { readonly kind: "no_live_ask"; readonly index: number };
 
 /** A problem in words, for logs: never the content of a message. */
@@ -65,6 +66,8 @@ export const problemWords = (problem: Problem): string => {
       return `${at} is marked on a block that cannot carry a cache mark`;
     case "second_handoff":
       return `${at} is a second handoff`;
+    case "out_of_turn":
+      return `${at} has the role of the message before it, as a strict template counts them`;
     case "no_live_ask":
       return "the request in progress is not in the view";
     default:

@@ -4,7 +4,8 @@
  */
 import { arrayElements, type Member, objectMembers, repairSurrogates, type Span } from "../protocol/json-text.ts";
 import type { ContentText, ViewMessage } from "../protocol/messages.ts";
-import type { Problem } from "./problems.ts";
+import { firstOutOfTurn } from "./alternation.ts";
+import { type Problem, problemWords } from "./problems.ts";
 import { memberNamed } from "./tool-blocks.ts";
 
 /** The request that the view must show (C4): a row of its own, or text restated in the handoff. */
@@ -16,6 +17,8 @@ export interface ValidatorOptions {
   /** The last message is an answer that paused in a tool of the provider's (V6). */
   readonly pauseTurn?: boolean;
   readonly liveAsk?: ExpectedAsk;
+  /** The provider's template enforces alternating roles (R8). */
+  readonly strictAlternation?: boolean;
   /** Cache marks that are left for messages: 4 less those of the system blocks. */
   readonly maxMarks: number;
 }
@@ -179,7 +182,7 @@ const shows = (message: ViewMessage, ask: ExpectedAsk): boolean => {
 /**
  * Looks for everything that the provider would refuse or that would lose the request in progress (C7). Linear in the messages' text,
  * of which only block members are read. Consecutive messages of one role pass, since the API merges them, except between a call and
- * its results.
+ * its results, and where a template counts roles (R8).
  * @returns the problems, none for a request that may be sent
  */
 export const validateMessages = (messages: readonly ViewMessage[], options: ValidatorOptions): readonly Problem[] => {
@@ -190,6 +193,10 @@ export const validateMessages = (messages: readonly ViewMessage[], options: Vali
   checkEnds(messages, isPaused, problems);
   checkPairs(messages, scans, problems);
   checkServerPairs(messages, scans, isPaused, problems);
+  if (options.strictAlternation === true && problems.every(({ kind }) => kind !== "malformed")) {
+    const index = firstOutOfTurn(messages);
+    if (index !== undefined) problems.push({ kind: "out_of_turn", index });
+  }
 
   const marks = scans.reduce((sum, found) => sum + found.marks, 0);
   if (marks > options.maxMarks) problems.push({ kind: "too_many_marks", index: messages.length - 1, marks });
@@ -204,3 +211,18 @@ export const validateMessages = (messages: readonly ViewMessage[], options: Vali
   }
   return problems;
 };
+
+/**
+ * What keeps messages from being sent, in words (C7). An answer at their end is one that paused (V6).
+ * @param strictAlternation the provider's template enforces alternating roles (R8)
+ */
+export const problemsOf = (
+  messages: readonly ViewMessage[],
+  maxMarks: number,
+  strictAlternation: boolean,
+): readonly string[] =>
+  validateMessages(messages, {
+    maxMarks,
+    pauseTurn: messages.at(-1)?.role === "assistant",
+    strictAlternation,
+  }).map(problemWords);

@@ -1,6 +1,7 @@
 /** From log rows to the messages of a request: the only place where stored messages become wire messages (V1, V9). */
 import { objectMembers } from "../protocol/json-text.ts";
 import type { LogRow, ViewMessage } from "../protocol/messages.ts";
+import { alternate } from "./alternation.ts";
 import { clipContent } from "./clip.ts";
 import { demoteContent } from "./demote.ts";
 import { mediaItems } from "./estimate-request.ts";
@@ -18,12 +19,31 @@ const PLACEHOLDER = '[{"type":"text","text":"(no text)"}]';
 const stubResult = (callId: string): string =>
   `{"type":"tool_result","tool_use_id":${JSON.stringify(callId)},"content":"No result was recorded for this call.","is_error":true}`;
 
-const withoutThinking = (content: string): string => {
-  if (!content.includes("thinking")) return content;
+const keeping = (content: string, keeps: (block: string) => boolean): string => {
   const blocks = blockTexts(content);
-  const kept = blocks.filter((block) => !THINKING_TYPES.has(blockType(block)));
+  const kept = blocks.filter(keeps);
   if (kept.length === blocks.length) return content;
   return kept.length === 0 ? PLACEHOLDER : joinBlocks(kept);
+};
+
+const withoutThinking = (content: string): string =>
+  content.includes("thinking") ? keeping(content, (block) => !THINKING_TYPES.has(blockType(block))) : content;
+
+/** How thinking without a signature is stored: the reasoning of a chat completions server. */
+const UNSIGNED = '"signature":""';
+
+const isUnsigned = (block: string): boolean => blockType(block) === "thinking" && block.includes(UNSIGNED);
+
+/**
+ * The thinking that a provider takes back: signed blocks where it signs them; else the reasoning of an answer with calls, whose exchange
+ * may go on (V5). What another provider thought is left out.
+ */
+const ownThinking = (content: string, thinking: "signed" | "unsigned"): string => {
+  if (thinking === "signed")
+    return content.includes(UNSIGNED) ? keeping(content, (block) => !isUnsigned(block)) : content;
+  if (!content.includes("thinking")) return content;
+  if (!blockTexts(content).some((block) => blockType(block) === "tool_use")) return withoutThinking(content);
+  return keeping(content, (block) => !THINKING_TYPES.has(blockType(block)) || isUnsigned(block));
 };
 
 const isImported = (row: LogRow): boolean => row.runId === null;
@@ -37,6 +57,10 @@ export interface ViewOptions {
    * @param rowTokens `LogRow.tokens`, where the message is a row unchanged, so that it need not be measured again
    */
   readonly messageTokens: (message: ViewMessage, rowTokens?: number) => number;
+  /** Whether the provider's template enforces alternating roles (R8). */
+  readonly strictAlternation?: boolean;
+  /** What thinking the provider takes back: what it signed, which is the default, or reasoning that nobody signs (V5). */
+  readonly thinking?: "signed" | "unsigned";
 }
 
 /** A message, and what sending it costs. */
@@ -62,7 +86,8 @@ const utf8 = (text: string): number => encoder.encode(text).byteLength;
 const renderRow = (row: LogRow, view: ViewState, options: ViewOptions): ViewMessage => {
   const own = isImported(row) ? portable(row.content) : row.content;
   const bound = row.role === "assistant" && (isImported(row) || row.seq < view.thinkingFloor);
-  const thought = bound ? withoutThinking(own) : own;
+  const thought =
+    row.role !== "assistant" ? own : bound ? withoutThinking(own) : ownThinking(own, options.thinking ?? "signed");
   const skills = view.skills.filter(({ seq }) => seq === row.seq);
   const marked = markSkills(thought, skills);
   // A note on a demoted result tells the size of the whole, so it is made first; it is too short to be clipped.
@@ -169,7 +194,22 @@ export const createRenderer = (options: ViewOptions): Renderer => {
       pending = each.calls;
     }
     if (pending.length > 0) shown.push(made(answerWithStubs(pending, undefined)));
-    return shown;
+    return options.strictAlternation === true ? inTurn(shown, view.generation?.pinned != null) : shown;
+  };
+
+  /** The messages so that roles alternate as a template counts them (R8); what is added or split is measured anew. */
+  const inTurn = (shown: readonly Sized[], drivesAlone: boolean): readonly Sized[] => {
+    const messages = shown.map(({ message }) => message);
+    const known = new Map(shown.map((sized) => [sized.message, sized]));
+    const mediaBytes = new Map(
+      shown.map(({ message, bytes }) => [message.media, Math.max(0, bytes - utf8(message.content))]),
+    );
+    return alternate(messages, drivesAlone).map((message) => {
+      const whole = known.get(message);
+      if (whole !== undefined) return whole;
+      const part = made(message);
+      return { ...part, bytes: part.bytes + (message.media.length > 0 ? (mediaBytes.get(message.media) ?? 0) : 0) };
+    });
   };
 
   /** The newest assembly: a step asks for the same view several times. */
@@ -200,4 +240,4 @@ export const createRenderer = (options: ViewOptions): Renderer => {
 
 /** Whether a view asks for an answer: a handoff alone is background and never drives a call (R1); an ask that it restates does. */
 export const drivesCall = (messages: readonly ViewMessage[], view: ViewState): boolean =>
-  view.generation?.pinned != null || messages.some((message) => message.handoff !== true);
+  view.generation?.pinned != null || messages.some((message) => message.handoff !== true || message.merged === true);

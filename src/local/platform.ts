@@ -1,6 +1,6 @@
 /**
  * The whole platform on one machine (architecture section 5): a database behind Neon's protocol, the Worker in workerd with R2 and
- * queues, and a Messages API simulator where no real one is configured.
+ * queues, and a simulator of the Messages API and of chat completions where no real one is configured.
  */
 import { chmod, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -147,6 +147,10 @@ const apiKeyFor = async (url: string, { adminKey, apiKey }: Kept): Promise<strin
   return String(key.secret);
 };
 
+/** Whether a real server speaks chat completions: it is then no business of the simulator. */
+const hasChat = (env: PlatformOptions["env"]): boolean =>
+  (env.HANGO_OPENAI_BASE_URL ?? "") !== "" || (env.OPENAI_API_KEY ?? "") !== "";
+
 /**
  * Starts everything and waits until it answers.
  * @throws DirectoryInUseError, ConfigError, MigrationError, or what the failing part says; what had been started is ended first
@@ -173,6 +177,7 @@ export const startPlatform = async (options: PlatformOptions): Promise<Platform>
       configPath: join(PROJECT, "wrangler.toml"),
       variables: {
         ...(simulator === undefined ? {} : { ANTHROPIC_API_KEY: "simulator", ANTHROPIC_BASE_URL: simulator.url }),
+        ...(simulator === undefined || hasChat(options.env) ? {} : { HANGO_OPENAI_BASE_URL: `${simulator.url}/v1` }),
         ...workerEnvironment(options.env),
         ...(simulator === undefined ? {} : { ANTHROPIC_BASE_URL: simulator.url }),
         ...database.variables,

@@ -3,10 +3,10 @@
  * the text that was streamed (rule V9).
  */
 import type { RawMessageStreamEvent } from "@anthropic-ai/sdk/resources/messages";
-import { repairSurrogates } from "../protocol/json-text.ts";
 import type { ModelResponse, StopReason, ToolCall, Usage } from "../protocol/messages.ts";
 import { ContextOverflowError, ModelError } from "./errors.ts";
 import type { StreamDelta } from "./provider.ts";
+import { cleanJson as clean, readToolInput, type ToolInput } from "./tool-input.ts";
 
 /** A block being written. */
 interface BlockDraft {
@@ -141,31 +141,9 @@ export const addEvent = (draft: AnswerDraft, event: RawMessageStreamEvent): Stre
 /** Whether the answer has its end and the reason for it; without both it is no answer (platform.md). */
 export const isWhole = (draft: AnswerDraft): boolean => draft.stopped && draft.stopReason !== null && !draft.malformed;
 
-/** JSON text that every reader accepts: a lone surrogate in it would be a 400 on every retry. */
-const clean = (json: string): string => repairSurrogates(json.toWellFormed());
-
-const isObjectText = (json: string): boolean => {
-  try {
-    return isRecord(JSON.parse(json));
-  } catch {
-    return false;
-  }
-};
-
-interface ToolInput {
-  /** As it is stored: a JSON object in every case. */
-  readonly stored: string;
-  /** As it was streamed. */
-  readonly raw: string;
-  readonly valid: boolean;
-}
-
 const toolInput = (block: BlockDraft): ToolInput => {
   const opened = block.opened.input;
-  const streamed = block.inputText.trim() === "" ? JSON.stringify(isRecord(opened) ? opened : {}) : block.inputText;
-  const raw = clean(streamed);
-  const valid = isObjectText(raw);
-  return { raw, valid, stored: valid ? raw : JSON.stringify({ invalid_json: raw }) };
+  return readToolInput(block.inputText, JSON.stringify(isRecord(opened) ? opened : {}));
 };
 
 /** The block as JSON text, its members in the order in which they came; undefined for one that cannot be sent back. */

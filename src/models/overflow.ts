@@ -66,12 +66,13 @@ const PATTERNS: readonly RegExp[] = [
   /input \((?<size>\d[\d,]*) tokens\) is longer than the model'?s context length \((?<limit>\d[\d,]*) tokens\)/i,
   // llama.cpp
   /request \((?<size>\d[\d,]*) tokens\) exceeds the available context size \((?<limit>\d[\d,]*) tokens\)/i,
+  /available context size.{0,80}?n_prompt_tokens"?[=:] ?(?<size>\d+),.{0,4}?n_ctx"?[=:] ?(?<limit>\d+)/is,
   /exceeds the available context size|exceed_context_size_error|context size has been exceeded/i,
   // Mistral
   /prompt contains (?<size>\d[\d,]*) tokens.{0,80}?too large for model with (?<limit>\d[\d,]*) maximum context length/is,
   /too large for model with (?<limit>\d[\d,]*) maximum context length/i,
   // Ollama, LM Studio
-  /input length exceeds (?:maximum )?context length/i,
+  /input length exceeds (?:the )?(?:maximum )?context length/i,
   /number of tokens to keep from the initial prompt is greater than the context length/i,
   // xAI
   /maximum prompt length is (?<limit>\d[\d,]*) but the request contains (?<size>\d[\d,]*) tokens/i,

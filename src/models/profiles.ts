@@ -124,8 +124,8 @@ export const profileFor = (model: string, overrides: ModelProfiles): ModelProfil
     maxInputTokens,
     // An answer longer than the window cannot be; matters where only a small window is configured.
     maxOutputTokens: Math.min(override?.maxOutputTokens ?? limits.maxOutputTokens, maxInputTokens),
-    prices: entry?.prices ?? null,
-    known: entry !== undefined || override !== undefined,
+    prices: override?.prices ?? entry?.prices ?? null,
+    known: entry !== undefined || override?.maxInputTokens !== undefined,
   };
 };
 

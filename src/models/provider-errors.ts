@@ -1,11 +1,6 @@
 /** How a provider's error, or whatever the SDK threw, becomes a typed failure. */
-import {
-  AnthropicError,
-  APIConnectionError,
-  APIConnectionTimeoutError,
-  APIError,
-  APIUserAbortError,
-} from "@anthropic-ai/sdk";
+import * as anthropic from "@anthropic-ai/sdk";
+import * as openai from "openai/error";
 import type { AbortedBy } from "./call-watch.ts";
 import { CallAborted, ContextOverflowError, type FailureKind, ModelError } from "./errors.ts";
 import { readOverflow } from "./overflow.ts";
@@ -23,10 +18,21 @@ export interface ProviderError {
 }
 
 const BILLING = /credit balance|insufficient_quota|exceeded your current quota|spend(?:ing)? limit|billing/i;
+/** A chat template that gave up on the order of the messages, as vLLM, llama.cpp and others pass it on, mostly as a 500 (R8). */
+const TEMPLATE =
+  /roles must alternate|alternate user\/assistant|jinja.{0,20}exception|raise_exception|tool call ids should be/i;
+/** An error text is a sentence or two; what follows may be an echo of the prompt. */
+const MAX_TEMPLATE_TEXT_CHARS = 4_000;
 const SIGNATURE = /invalid .?signature.? in .?thinking|thinking.? blocks?.{0,80}cannot be modified/i;
 
 /** Whether an error's text speaks of missing credit or a spending limit, which no retry mends. */
 export const isBillingText = (text: string): boolean => BILLING.test(text);
+
+/** Whether a server's chat template refused the messages: the same request would be refused again, whatever the status says (R8). */
+export const isTemplateText = (text: string): boolean => TEMPLATE.test(text.slice(0, MAX_TEMPLATE_TEXT_CHARS));
+
+/** What helps where a template wants strictly alternating roles. */
+const TEMPLATE_HINT = "the model's chat template refused the messages; set `context.strict_alternation`";
 
 const byType = (type: string | undefined): FailureKind | undefined => {
   switch (type) {
@@ -47,6 +53,7 @@ const byType = (type: string | undefined): FailureKind | undefined => {
     case "timeout_error":
       return "timeout";
     case "api_error":
+    case "server_error":
       return "server";
     default:
       return undefined;
@@ -92,6 +99,8 @@ export const fromProviderError = (error: ProviderError): ModelError => {
   if (overflow) return new ContextOverflowError(overflow, source);
   const rejected = status === undefined || status === 400 || status === 422;
   if (rejected && SIGNATURE.test(message)) return new ModelError({ kind: "invalid_thinking_signature" }, source);
+  if ((rejected || status >= 500) && isTemplateText(words))
+    return new ModelError({ kind: "invalid_request" }, { ...source, detail: `${TEMPLATE_HINT}: ${message}` });
   const mayBeBilling = rejected || status === 403 || status === 429;
   if (mayBeBilling && isBillingText(words)) return new ModelError({ kind: "quota" }, source);
 
@@ -156,18 +165,64 @@ export interface CallState {
   readonly requestId?: string;
 }
 
-const textOf = (error: APIError): string => {
-  if (typeof error.apiMessage === "string") return error.apiMessage;
-  if (typeof error.error === "string") return error.error;
-  return error.error === undefined ? error.message : JSON.stringify(error.error);
+/** What both SDKs tell of a rejected call. */
+interface SdkError {
+  readonly status: number | undefined;
+  readonly type: string | null | undefined;
+  readonly requestID: string | null | undefined;
+  readonly headers: Headers | undefined;
+  /** The body, or what of it the SDK calls the error. */
+  readonly error: unknown;
+  readonly message: string;
+  readonly apiMessage?: unknown;
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+
+/** The object that says what went wrong: Anthropic's SDK keeps the body, OpenAI's the `error` in it. */
+const detailOf = (body: unknown): Readonly<Record<string, unknown>> | undefined => {
+  if (!isObject(body)) return undefined;
+  return isObject(body.error) ? body.error : body;
 };
 
-const codeOf = (body: unknown): string | undefined => {
-  if (typeof body !== "object" || body === null || !("error" in body)) return undefined;
-  const { error } = body;
-  if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
-  return typeof error.code === "string" ? error.code : undefined;
+const textOf = (error: SdkError): string => {
+  if (typeof error.apiMessage === "string") return error.apiMessage;
+  if (typeof error.error === "string") return error.error;
+  const message = detailOf(error.error)?.message;
+  if (typeof message === "string" && message !== "") return message;
+  return error.error === undefined || error.error === null ? error.message : JSON.stringify(error.error);
 };
+
+/** Servers without an HTTP status to give, in a stream, put it into `code`. */
+const statusIn = (code: unknown): number | undefined => {
+  const status = Number(code);
+  return Number.isInteger(status) && status >= 400 && status < 600 ? status : undefined;
+};
+
+const fromSdkError = (error: SdkError, state: CallState): ModelError => {
+  const requestId = error.requestID ?? state.requestId;
+  const code = detailOf(error.error)?.code;
+  const status = error.status ?? statusIn(code);
+  const retryAfterMs = error.headers ? readRetryAfterMs(error.headers, state.nowMs) : undefined;
+  return fromProviderError({
+    ...(status === undefined ? {} : { status }),
+    ...(typeof error.type === "string" ? { type: error.type } : {}),
+    ...(typeof code === "string" ? { code } : {}),
+    message: textOf(error),
+    ...(requestId === undefined ? {} : { requestId }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  });
+};
+
+const isUserAbort = (error: unknown): boolean =>
+  error instanceof anthropic.APIUserAbortError || error instanceof openai.APIUserAbortError;
+const isConnectionTimeout = (error: unknown): boolean =>
+  error instanceof anthropic.APIConnectionTimeoutError || error instanceof openai.APIConnectionTimeoutError;
+const isConnectionError = (error: unknown): boolean =>
+  error instanceof anthropic.APIConnectionError || error instanceof openai.APIConnectionError;
+const isSdkError = (error: unknown): error is anthropic.AnthropicError | openai.OpenAIError =>
+  error instanceof anthropic.AnthropicError || error instanceof openai.OpenAIError;
 
 /**
  * The typed failure behind whatever the SDK threw.
@@ -190,24 +245,12 @@ export const toModelError = (error: unknown, state: CallState): ModelError => {
       return unhandled;
     }
   }
-  if (error instanceof APIUserAbortError) return new CallAborted();
-  if (error instanceof APIConnectionTimeoutError) return new ModelError({ kind: "timeout", what: "provider" }, source);
-  if (error instanceof APIConnectionError) return new ModelError({ kind: "network" }, source);
-  if (error instanceof APIError) {
-    const requestId = error.requestID ?? state.requestId;
-    const code = codeOf(error.error);
-    const retryAfterMs = error.headers ? readRetryAfterMs(error.headers, state.nowMs) : undefined;
-    return fromProviderError({
-      ...(error.status === undefined ? {} : { status: error.status }),
-      ...(error.type === null ? {} : { type: error.type }),
-      ...(code === undefined ? {} : { code }),
-      message: textOf(error),
-      ...(requestId === undefined || requestId === null ? {} : { requestId }),
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    });
-  }
+  if (isUserAbort(error)) return new CallAborted();
+  if (isConnectionTimeout(error)) return new ModelError({ kind: "timeout", what: "provider" }, source);
+  if (isConnectionError(error)) return new ModelError({ kind: "network" }, source);
+  if (error instanceof anthropic.APIError || error instanceof openai.APIError) return fromSdkError(error, state);
   // Everything else that breaks while an answer is read: a closed connection, an event that is no JSON. With a cause the
   // message may quote the answer; without one it is the SDK's own words.
-  const detail = error instanceof AnthropicError && error.cause === undefined ? { detail: error.message } : {};
+  const detail = isSdkError(error) && error.cause === undefined ? { detail: error.message } : {};
   return new ModelError({ kind: state.began ? "stream_cut" : "network" }, { ...source, ...detail });
 };

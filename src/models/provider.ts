@@ -1,4 +1,4 @@
-/** A model provider, as the agent sees it. Implementations: `anthropic.ts`. */
+/** A model provider, as the agent sees it. Implementations: `anthropic.ts`, `openai.ts`. */
 import type { ContentText, ModelRequest, ModelResponse } from "../protocol/messages.ts";
 
 export interface Capabilities {
@@ -34,7 +34,8 @@ export interface CallOptions {
 export interface ModelInfo {
   readonly id: string;
   readonly maxInputTokens: number;
-  readonly maxOutputTokens: number;
+  /** Null where the provider does not say. */
+  readonly maxOutputTokens: number | null;
 }
 
 /**

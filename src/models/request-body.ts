@@ -83,7 +83,11 @@ export const utf8Bytes = (value: string): number => {
   return bytes;
 };
 
-const finished = (members: readonly string[]): string => {
+/**
+ * A body of these members as JSON text.
+ * @throws ModelError of kind `too_large` when it is over `MAX_BODY_BYTES`
+ */
+export const bodyText = (members: readonly string[]): string => {
   const body = `{${members.join(",")}}`;
   // No text has more than 3 bytes per unit, so most bodies need no count.
   const sizeBytes = body.length * 3 <= MAX_BODY_BYTES ? 0 : utf8Bytes(body);
@@ -101,7 +105,7 @@ export const anthropicBody = async (
   options: BodyOptions,
   resolve: ResolveMedia,
 ): Promise<string> =>
-  finished([
+  bodyText([
     `"model":${text(request.model)}`,
     `"max_tokens":${request.maxTokens}`,
     ...(options.stream ? ['"stream":true'] : []),
@@ -114,4 +118,4 @@ export const anthropicBody = async (
  * @throws ModelError of kind `too_large` when the body is over `MAX_BODY_BYTES`
  */
 export const anthropicCountBody = async (request: ModelRequest, resolve: ResolveMedia): Promise<string> =>
-  finished([`"model":${text(request.model)}`, ...(await promptMembers(request, false, resolve))]);
+  bodyText([`"model":${text(request.model)}`, ...(await promptMembers(request, false, resolve))]);

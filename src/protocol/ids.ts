@@ -20,6 +20,9 @@ export type EndpointId = Branded<string, "EndpointId">;
 /** Of an event on its way to a receiver. */
 export type WebhookDeliveryId = Branded<string, "WebhookDeliveryId">;
 
+/** Of a tool call whose provider gave it no id that can be kept. */
+export type CallId = Branded<string, "CallId">;
+
 /** Position of a row in a session's log: 1 for the first. Rows are addressed by seq, never by array index (V4). */
 export type Seq = Branded<number, "Seq">;
 
@@ -39,6 +42,7 @@ interface IdTypes {
   dlv: DeliveryId;
   whe: EndpointId;
   whd: WebhookDeliveryId;
+  call: CallId;
 }
 
 export type IdPrefix = keyof IdTypes;

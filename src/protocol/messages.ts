@@ -67,6 +67,7 @@ export interface ToolResultBlock {
 export interface ThinkingBlock {
   readonly type: "thinking";
   readonly thinking: string;
+  /** Empty for the reasoning of a chat completions server, which signs nothing. */
   readonly signature: string;
 }
 export type ContentBlock =
@@ -86,6 +87,8 @@ export interface ViewMessage {
   readonly cacheMark?: boolean;
   /** The message that stands where covered rows were (S4). */
   readonly handoff?: true;
+  /** With `handoff`: a user's message stands behind it in the same message (R8). */
+  readonly merged?: true;
 }
 
 export interface SystemBlock {
@@ -167,4 +170,6 @@ export interface ModelResponse {
   readonly calls: readonly ToolCall[];
   readonly stopReason: StopReason;
   readonly usage: Usage;
+  /** The provider counted nothing: `usage` holds zeros, and is no reading (E4). */
+  readonly usageMissing?: true;
 }

@@ -15,6 +15,7 @@ import type { Provider } from "../models/provider.ts";
 import { seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import type { RunContext } from "../protocol/middleware.ts";
+import { providerOf } from "../protocol/model-name.ts";
 import type { LoadedSession } from "../store/loaded-session.ts";
 import { rowsBetween, timesBetween } from "../store/log-range.ts";
 import { armProbation, takeProbe } from "../store/probation.ts";
@@ -42,11 +43,12 @@ export const sessionProfile = (
 ): ModelProfile => {
   const { modelProfiles } = deps.config;
   const own = settings.context.max_input_tokens;
-  const limits =
-    own !== undefined
-      ? { maxInputTokens: own }
-      : (modelProfiles.get(session.model) ?? providersWord(session.modelLimits));
-  return profileFor(session.model, limits === undefined ? modelProfiles : new Map([[session.model, limits]]));
+  const said = {
+    ...providersWord(session.modelLimits),
+    ...modelProfiles.get(session.model),
+    ...(own === undefined ? {} : { maxInputTokens: own }),
+  };
+  return profileFor(session.model, new Map([[session.model, said]]));
 };
 
 const providersWord = (limits: LoadedSession["modelLimits"]) =>
@@ -56,9 +58,6 @@ const providersWord = (limits: LoadedSession["modelLimits"]) =>
         maxInputTokens: limits.maxInputTokens,
         ...(limits.maxOutputTokens === null ? {} : { maxOutputTokens: limits.maxOutputTokens }),
       };
-
-/** The provider of a model (G10). */
-const providerOf = (_model: string): string => "anthropic";
 
 /** The model that writes the session's summaries. */
 const summariserModelOf = (
@@ -74,7 +73,7 @@ export const learnedWithOf = (
   settings: SessionSettings,
 ): LearnedWith => ({
   model: session.model,
-  provider: providerOf(session.model),
+  provider: providerOf(session.model, deps.config.modelProfiles),
   summariser: summariserModelOf(deps, session, settings),
 });
 
@@ -107,6 +106,8 @@ export interface CompactionWiring {
   readonly live: LiveView;
   readonly journal: RunJournal;
   readonly provider: Provider;
+  /** The provider of another model: the summariser may have another than the session. */
+  readonly providerOf: (model: string) => Provider;
   readonly files: FileSystem;
   readonly run: RunContext;
   readonly deadlineMs: number;
@@ -209,6 +210,7 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
   const summariserModel = summariserModelOf(deps, session, settings);
   const summariser = summariserModel === session.model ? profile : profileFor(summariserModel, config.modelProfiles);
   const scale = defaultEstimator.scale(session.model);
+  const { strictAlternation } = provider.capabilities;
   return {
     live,
     rows: wiring.rows,
@@ -216,6 +218,8 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
       sessionId: session.sessionId,
       estimateTokens: defaultEstimator.text,
       messageTokens: (message, rowTokens) => Math.ceil(scale * (rowTokens ?? estimateRow(message.content))),
+      strictAlternation,
+      thinking: provider.name === "openai" ? "unsigned" : "signed",
     }),
     budgets: budgets(profile, {
       triggerFrac: context.trigger_frac ?? config.context.triggerFrac,
@@ -224,12 +228,13 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
     }),
     maxBytes: config.requestMaxBytes,
     thinkingBound: profile.thinkingBound,
+    strictAlternation,
     minTailUserMessages: context.min_tail_user_messages ?? 1,
     estimateTokens: defaultEstimator.text,
     newAttemptId: () => deps.newId("cmp"),
     history: repairingHistory(wiring),
     summariser: summariserPort({
-      provider,
+      provider: summariserModel === session.model ? provider : wiring.providerOf(summariserModel),
       model: summariserModel,
       profile: summariser,
       tracer: deps.tracer,

@@ -5,7 +5,8 @@ import { type GuardReport, reportGuards } from "../context/guards/words.ts";
 import type { Step } from "../context/ladder-input.ts";
 import { type Budgets, decideTrigger, type Trigger } from "../context/trigger.ts";
 import type { ViewState } from "../context/view-state.ts";
-import { anthropicBody } from "../models/request-body.ts";
+import type { Provider } from "../models/provider.ts";
+import { requestBody } from "../models/providers.ts";
 import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
 import { inlineMedia } from "../protocol/media-text.ts";
 import type { ModelRequest } from "../protocol/messages.ts";
@@ -112,10 +113,9 @@ const unchangedRequest = async (deps: Deps, session: ReadSession): Promise<Model
 };
 
 /** Media are put back one message at a time, as for a call (V10). */
-const bodyOf = (deps: Deps, session: ReadSession, request: ModelRequest, promptCaching: boolean): Promise<string> => {
+const bodyOf = (deps: Deps, session: ReadSession, request: ModelRequest, provider: Provider): Promise<string> => {
   const media = sessionMedia(deps, session.tenantId, session.sessionId);
-  const user = session.user === null ? {} : { user: session.user };
-  return anthropicBody(request, { stream: true, promptCaching, ...user }, (content, hashes) =>
+  return requestBody(request, provider, deps.config, session.user, (content, hashes) =>
     inlineMedia(content, hashes, media.get),
   );
 };
@@ -161,9 +161,9 @@ export const reportContext = async (
         ? { action: "count", steps: rehearsal.compacted.at(-1)?.steps ?? [], reason: because }
         : nextOf(rehearsal, because);
   const exact = call.kind === "sent" && rehearsal.compacted.length === 0 ? call.request : null;
-  const { promptCaching } = rehearsal.turn.provider.capabilities;
+  const { provider } = rehearsal.turn;
   const body = withRequest
-    ? await bodyOf(deps, session, exact ?? (await unchangedRequest(deps, session)), promptCaching)
+    ? await bodyOf(deps, session, exact ?? (await unchangedRequest(deps, session)), provider)
     : null;
   return {
     sessionId: session.sessionId,

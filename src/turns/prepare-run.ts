@@ -15,7 +15,8 @@ import { drivesCall } from "../context/view.ts";
 import { r2MediaStore } from "../files/media.ts";
 import { r2FileSystem } from "../files/r2.ts";
 import { fileTools } from "../files/tools/file-tools.ts";
-import { anthropicProvider } from "../models/anthropic.ts";
+import type { ResolveMedia } from "../models/provider.ts";
+import { isStrict } from "../models/providers.ts";
 import type { EventSink } from "../protocol/events.ts";
 import { inlineMedia } from "../protocol/media-text.ts";
 import type { LogRow } from "../protocol/messages.ts";
@@ -29,6 +30,7 @@ import { compactionOptions, learnedWithOf, liveViewOf, sessionProfile } from "./
 import type { Deps } from "./deps.ts";
 import { RunCancelled } from "./failure.ts";
 import { createJournal, type RunJournal } from "./journal.ts";
+import { modelProvider } from "./model-provider.ts";
 import { sessionRoot } from "./objects.ts";
 import { readSettings, readTodos } from "./settings.ts";
 import { guardRecordOf, guardsToStore } from "./stored-guards.ts";
@@ -42,14 +44,6 @@ export interface RunRequest {
   readonly sink: EventSink;
 }
 
-const timers = (deps: Deps) => ({
-  nowMs: deps.now,
-  after: (delayMs: number, run: () => void) => {
-    const id = setTimeout(run, delayMs);
-    return () => clearTimeout(id);
-  },
-});
-
 /** A run with everything it works with, before its first step. */
 export interface PreparedRun {
   readonly turn: Turn;
@@ -62,6 +56,9 @@ export interface PreparedRun {
   readonly leaving: AbortController;
   overheadMs(): number;
 }
+
+/** Among the volatile inputs where roles are kept alternating (R8). */
+const STRICT = ["strict alternation", "on"] as const;
 
 /** @param focus empty for none */
 const forcedBy = (focus: string): ForcedCompaction => ({
@@ -88,7 +85,8 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     estimate: null,
     compacted: false,
     skills: NO_SKILLS,
-    volatile: new Map(),
+    // The setting changes the bytes that are sent, so that its change is a recorded one (V8).
+    volatile: new Map(isStrict(session.model, config, settings.context.strict_alternation) ? [STRICT] : []),
   };
   const root = sessionRoot(session.tenantId, session.sessionId);
   const undone = session.rewound.map(({ from, to }) => ({ first: from, last: to }));
@@ -141,26 +139,21 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     callerWaitSeconds: config.callerWaitSeconds,
     overheadMs,
   });
+  const resolveMedia: ResolveMedia = (content, hashes) => inlineMedia(content, hashes, media.get);
+  const { strict_alternation: strictAlternation } = settings.context;
+  const provider = modelProvider(deps, session.model, { resolveMedia, strictAlternation });
   const run: RunContext = {
     sessionId: session.sessionId,
     runId: session.lease.holder,
     user: session.user,
     model: session.model,
     windowTokens: profile.maxInputTokens,
-    promptCaching: true,
+    promptCaching: provider.capabilities.promptCaching,
     state: { messages: rows, private: privateState },
     signal: ending.signal,
     span,
     tracer: deps.tracer,
   };
-  const provider = anthropicProvider({
-    apiKey: config.anthropic.apiKey,
-    baseURL: config.anthropic.baseUrl,
-    maxRetries: config.anthropic.maxRetries,
-    fetch: deps.fetch,
-    timers: timers(deps),
-    resolveMedia: (content, hashes) => inlineMedia(content, hashes, media.get),
-  });
   const options = compactionOptions({
     deps,
     session,
@@ -171,6 +164,7 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     live,
     journal,
     provider,
+    providerOf: (model) => modelProvider(deps, model, { resolveMedia }),
     files,
     run,
     deadlineMs,

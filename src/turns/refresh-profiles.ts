@@ -1,7 +1,8 @@
 /** Asking the provider what its models take (E7), in the clock's time: no turn ever waits for it. */
-import { anthropicProvider } from "../models/anthropic.ts";
+import { isServed } from "../protocol/model-name.ts";
 import { staleModels, storeProfiles } from "../store/model-profiles.ts";
 import type { Deps } from "./deps.ts";
+import { modelProvider } from "./model-provider.ts";
 
 /** Models that one tick asks about; the next tick takes the rest. */
 const MODELS_PER_TICK = 20;
@@ -16,26 +17,13 @@ const ASKING_MS = 30_000;
 export const refreshProfiles = async (deps: Deps): Promise<void> => {
   const models = await staleModels(deps.db, MODELS_PER_TICK);
   if (models.length === 0) return;
-  const { apiKey, baseUrl } = deps.config.anthropic;
-  const provider = anthropicProvider({
-    apiKey,
-    baseURL: baseUrl,
-    maxRetries: 0,
-    fetch: deps.fetch,
-    timers: {
-      nowMs: deps.now,
-      after: (delayMs, run) => {
-        const id = setTimeout(run, delayMs);
-        return () => clearTimeout(id);
-      },
-    },
-    resolveMedia: async (content) => content,
-  });
   const deadlineMs = deps.now() + ASKING_MS;
   const signal = AbortSignal.timeout(ASKING_MS);
   for (const model of models) {
     try {
-      const info = await provider.modelInfo(model, { signal, deadlineMs });
+      const provider = modelProvider(deps, model, { resolveMedia: async (content) => content, maxRetries: 0 });
+      // Nobody is there to ask about a model whose provider was taken out of the configuration.
+      const info = isServed(model, deps.config) ? await provider.modelInfo(model, { signal, deadlineMs }) : undefined;
       const { maxInputTokens = null, maxOutputTokens = null } = info ?? {};
       await storeProfiles(deps.db, [{ model, maxInputTokens, maxOutputTokens }]);
     } catch (error) {

@@ -22,6 +22,7 @@ const stored = z.object({
       summarizer_model: z.string().optional(),
       max_input_tokens: z.int().optional(),
       min_tail_user_messages: z.int().optional(),
+      strict_alternation: z.boolean().optional(),
     })
     .optional(),
 });

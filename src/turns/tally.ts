@@ -40,7 +40,7 @@ export const createTally = (newId: NewId, prices: PriceList | null, before: RunT
   let last: number | null = null;
   let records: NewUsage[] = [];
   return {
-    add: ({ model, usage }) => {
+    add: ({ model, usage, usageMissing }) => {
       const cost = costUsd(prices, usage);
       records.push({ id: newId("usg"), purpose: "turn", model, usage, costUsd: cost });
       totals = {
@@ -48,7 +48,8 @@ export const createTally = (newId: NewId, prices: PriceList | null, before: RunT
         usage: addUsage(totals.usage, usage),
         costUsd: cost === null ? totals.costUsd : (totals.costUsd ?? 0) + cost,
       };
-      last = promptTokens(usage);
+      // What the provider did not count is no reading (E4).
+      if (usageMissing !== true) last = promptTokens(usage);
     },
     addApart: ({ purpose, model, usage, prices: list }) => {
       const cost = costUsd(list, usage);

@@ -22,6 +22,8 @@ export interface TestPlatform {
 export interface TestPlatformOptions {
   readonly kind?: "pglite" | "postgres";
   readonly variables?: Readonly<Record<string, string>>;
+  /** The simulator is the server of chat completions as well. */
+  readonly chat?: boolean;
 }
 
 export const startTestPlatform = async (options: TestPlatformOptions = {}): Promise<TestPlatform> => {
@@ -39,6 +41,7 @@ export const startTestPlatform = async (options: TestPlatformOptions = {}): Prom
       ANTHROPIC_BASE_URL: simulator.url,
       HANGO_ADMIN_KEY: ADMIN_KEY,
       HANGO_ALLOW_PRIVATE_URLS: "true",
+      ...(options.chat === true ? { HANGO_OPENAI_BASE_URL: `${simulator.url}/v1` } : {}),
       ...options.variables,
     },
     port: 0,

@@ -92,6 +92,8 @@ export interface SessionPlan {
   readonly turns: readonly TurnPlan[];
   /** The log ends with a batch of which only some calls are answered (C3). */
   readonly inFlight: { readonly calls: number; readonly answered: number } | null;
+  /** The provider's template counts roles (R8). */
+  readonly strictAlternation?: true;
 }
 
 const wordsOf: fc.Arbitrary<Words> = fc.record(

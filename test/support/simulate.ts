@@ -108,7 +108,12 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
   };
 
   const newRenderer = (): Renderer =>
-    createRenderer({ sessionId: SESSION, estimateTokens: defaultEstimator.text, messageTokens });
+    createRenderer({
+      sessionId: SESSION,
+      estimateTokens: defaultEstimator.text,
+      messageTokens,
+      strictAlternation: plan.strictAlternation === true,
+    });
 
   const append = (
     origin: Origin,
@@ -267,6 +272,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
       budgets: limits,
       maxBytes: plan.maxBytes,
       thinkingBound: profile.thinkingBound,
+      strictAlternation: plan.strictAlternation === true,
       minTailUserMessages: plan.minTailUserMessages,
       estimateTokens: defaultEstimator.text,
       newAttemptId: () => `cmp_${commitsTried}`,

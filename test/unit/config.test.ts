@@ -34,6 +34,7 @@ describe("the configuration", () => {
       databaseTimeoutMs: 10_000,
       databaseFetchEndpoint: undefined,
       anthropic: { apiKey: "sk-test", baseUrl: "https://api.anthropic.com", maxRetries: 2 },
+      openai: undefined,
       adminKey: "0123456789abcdef01234567",
       defaultModel: "claude-sonnet-5-5",
       modelProfiles: new Map(),
@@ -63,6 +64,8 @@ describe("the configuration", () => {
     const config = parseConfig({
       ...minimal,
       ANTHROPIC_BASE_URL: "http://127.0.0.1:9000",
+      HANGO_OPENAI_BASE_URL: "http://127.0.0.1:8000/v1",
+      OPENAI_API_KEY: "sk-openai",
       HANGO_DEFAULT_MODEL: "m",
       HANGO_MAX_TOKENS: 100,
       HANGO_MAX_STEPS: "100",
@@ -95,6 +98,7 @@ describe("the configuration", () => {
       databaseTimeoutMs: 500,
       databaseFetchEndpoint: "http://127.0.0.1:5433/sql",
       anthropic: { apiKey: "sk-test", baseUrl: "http://127.0.0.1:9000", maxRetries: 0 },
+      openai: { apiKey: "sk-openai", baseUrl: "http://127.0.0.1:8000/v1", maxRetries: 0 },
       adminKey: minimal.HANGO_ADMIN_KEY,
       defaultModel: "m",
       modelProfiles: new Map([["m", { maxInputTokens: 5, maxOutputTokens: 2 }]]),
@@ -241,11 +245,59 @@ describe("the configuration", () => {
     '{"m": {"max_input_tokens": "5"}}',
     '{"m": {"max_input_tokens": 5, "max_output_tokens": -1}}',
     '{"m": {"max_input_tokens": 5, "window": 5}}',
+    '{"m": {"provider": "vllm"}}',
+    '{"m": {"strict_alternation": "yes"}}',
+    '{"m": {"prices": {"input": 1}}}',
+    '{"m": {"prices": {"input": -1, "output": 1}}}',
   ])("does not take %s as model profiles", (json) => {
     expect(parseModelProfiles(json)).toBeUndefined();
     expect(problemsOf({ ...minimal, HANGO_MODEL_PROFILES: json })).toEqual([
-      `HANGO_MODEL_PROFILES: got ${JSON.stringify(json)}; allowed: JSON like {"model": {"max_input_tokens": 200000, "max_output_tokens": 64000}}, positive whole numbers, the second optional`,
+      `HANGO_MODEL_PROFILES: got ${JSON.stringify(json)}; allowed: JSON like {"model": {"max_input_tokens": 200000, "max_output_tokens": 64000, "provider": "openai", "strict_alternation": true, "prices": {"input": 1, "output": 4}}}, limits positive whole numbers, at least one member`,
     ]);
+  });
+
+  test("takes what it is told of a model's provider, template and prices", () => {
+    expect(
+      parseModelProfiles(
+        '{"devstral": {"provider": "openai", "strict_alternation": true, "prices": {"input": 0.1, "output": 0.3}}, "claude": {"prices": {"input": 1, "output": 2, "cache_read": 0, "cache_write": 3}}}',
+      ),
+    ).toEqual(
+      new Map([
+        [
+          "devstral",
+          {
+            provider: "openai",
+            strictAlternation: true,
+            prices: { input: 0.1, output: 0.3, cacheRead: 0.1, cacheWrite: 0.1 },
+          },
+        ],
+        ["claude", { prices: { input: 1, output: 2, cacheRead: 0, cacheWrite: 3 } }],
+      ]),
+    );
+  });
+
+  test("is OpenAI itself where only its key is set, and a server without a key where only its address is", () => {
+    expect(parseConfig({ ...minimal, OPENAI_API_KEY: "sk-openai" }).openai).toEqual({
+      apiKey: "sk-openai",
+      baseUrl: "https://api.openai.com/v1",
+      maxRetries: 2,
+    });
+    expect(parseConfig({ ...minimal, HANGO_OPENAI_BASE_URL: "http://gpu.lan:8080/v1" }).openai).toEqual({
+      apiKey: undefined,
+      baseUrl: "http://gpu.lan:8080/v1",
+      maxRetries: 2,
+    });
+  });
+
+  test.each([
+    ["HANGO_DEFAULT_MODEL", "openai/qwen", "openai/qwen"],
+    ["HANGO_SUMMARIZER_MODEL", "openai/qwen", "openai/qwen"],
+    ["HANGO_MODEL_PROFILES", '{"devstral": {"provider": "openai"}}', "devstral"],
+  ])("%s may not name a model that nobody serves", (name, value, model) => {
+    expect(problemsOf({ ...minimal, [name]: value })).toEqual([
+      `${name}: ${JSON.stringify(model)} is served over chat completions; set HANGO_OPENAI_BASE_URL, or OPENAI_API_KEY for OpenAI itself`,
+    ]);
+    expect(problemsOf({ ...minimal, [name]: value, OPENAI_API_KEY: "sk-openai" })).toEqual([]);
   });
 
   test("takes model profiles of any name, also one that an object would answer to", () => {

@@ -126,6 +126,10 @@ export const afterReading = (
   return isUnder ? { ...waited, strikes: 0, sameResult: false, probation: null, skips: 0 } : struck(waited);
 };
 
+/** After an answer whose provider counted nothing: it ends the wait (G7), and says nothing of the generation's effect (G3, E4). */
+export const afterUncounted = (state: GuardState): GuardState =>
+  state.reading === "awaiting" ? { ...state, reading: "over" } : state;
+
 /** As the database has set or left the probation of a blocked session (G4). */
 export const afterProbation = (state: GuardState, probation: Probation | null): GuardState =>
   isBlocked(state) ? { ...state, probation } : state;

@@ -15,7 +15,15 @@ export interface SimModel {
   readonly overrun: "reject" | "stop";
   /** Shorter prefixes are not cached, tokens. */
   readonly cacheMinimumTokens: number;
+  /** Whose errors a chat completions model answers with; undefined for a model of the Messages API. */
+  readonly server?: ChatServer;
+  /** The chat template refuses roles that do not alternate, with a 500. */
+  readonly strictTemplate?: boolean;
+  /** The agent reasons aloud before it answers. */
+  readonly reasons?: boolean;
 }
+
+export type ChatServer = "openai" | "vllm" | "llama.cpp";
 
 /** Fields of a model that a test may change. */
 export type ModelOverride = Partial<Omit<SimModel, "id">>;
@@ -56,12 +64,21 @@ const MODELS: readonly SimModel[] = [
   model("claude-opus-4-1", 200_000, 32_000, oldest),
   model("claude-opus-4", 200_000, 32_000, oldest),
   model("claude-sonnet-4", 200_000, 64_000, oldest),
+  model("sim-chat", 128_000, 16_384, { server: "openai" }),
+  model("sim-reasoner", 128_000, 16_384, { server: "vllm", reasons: true }),
+  // Refuses what does not alternate, as the templates of Mistral's models do.
+  model("sim-strict", 32_768, 8_192, { server: "llama.cpp", strictTemplate: true }),
 ];
 
 const withoutDate = (id: string): string => id.replace(/-\d{8}$/, "");
 
 export interface Catalogue {
+  /** Those of the Messages API. */
   readonly list: () => readonly SimModel[];
+  /** Those of chat completions. */
+  readonly listChat: () => readonly SimModel[];
+  /** A model of chat completions. @throws ApiError 404 for any other */
+  readonly findChat: (id: string) => SimModel;
   /** @throws ApiError 404 for an unknown model */
   readonly find: (id: string) => SimModel;
   /** Changes models, or adds one: like the model that its name without a date is of, else like `claude-sonnet-5-5`. */
@@ -92,16 +109,39 @@ export const createCatalogue = (
   };
   reset();
   return {
-    list: () => [...models.values()],
+    list: () => [...models.values()].filter(({ server: chat }) => chat === undefined),
+    listChat: () => [...models.values()].filter(({ server: chat }) => chat !== undefined),
+    findChat: (id) => {
+      const found = models.get(id);
+      if (found?.server === undefined) {
+        const words = `The model \`${id}\` does not exist or you do not have access to it.`;
+        throw new ApiError(404, words, "invalid_request_error", { code: "model_not_found" });
+      }
+      return found;
+    },
     find: (id) => {
       const found = models.get(id) ?? models.get(withoutDate(id));
-      if (found === undefined) throw new ApiError(404, `model: ${id}`);
+      if (found === undefined || found.server !== undefined) throw new ApiError(404, `model: ${id}`);
       return found;
     },
     override,
     reset,
   };
 };
+
+/** The list of models as a chat completions server shows it, each kind of server with its own way to tell the window. */
+export const listChatModels = (known: readonly SimModel[]): string =>
+  JSON.stringify({
+    object: "list",
+    data: known.map(({ id, server, maxInputTokens }) => ({
+      id,
+      object: "model",
+      created: 1_767_225_600,
+      owned_by: "simulator",
+      ...(server === "vllm" ? { max_model_len: maxInputTokens } : {}),
+      ...(server === "llama.cpp" ? { meta: { n_ctx: maxInputTokens, n_ctx_train: 131_072 } } : {}),
+    })),
+  });
 
 /** A model as `GET /v1/models/{id}` shows it. */
 export const describeModel = (known: SimModel) => {

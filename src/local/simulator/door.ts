@@ -18,6 +18,9 @@ const overrides = z.record(
     allowsPrefill: z.boolean().optional(),
     overrun: z.enum(["reject", "stop"]).optional(),
     cacheMinimumTokens: z.int().min(0).optional(),
+    server: z.enum(["openai", "vllm", "llama.cpp"]).optional(),
+    strictTemplate: z.boolean().optional(),
+    reasons: z.boolean().optional(),
   }),
 );
 

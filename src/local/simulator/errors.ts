@@ -23,11 +23,19 @@ export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly status: number;
   readonly type: string;
+  /** Further members of the error in the answer of a chat completions server. */
+  readonly more: Readonly<Record<string, unknown>>;
 
-  constructor(status: number, message: string, type: string = errorType(status)) {
+  constructor(
+    status: number,
+    message: string,
+    type: string = errorType(status),
+    more: Readonly<Record<string, unknown>> = {},
+  ) {
     super(message);
     this.status = status;
     this.type = type;
+    this.more = more;
   }
 }
 
@@ -39,4 +47,9 @@ export const errorBody = (type: string, message: string, requestId: string) => (
   type: "error",
   error: { type, message },
   request_id: requestId,
+});
+
+/** The JSON of an error of a chat completions server. */
+export const chatErrorBody = ({ message, type, more }: ApiError) => ({
+  error: { message, type, param: null, code: null, ...more },
 });

@@ -1,13 +1,27 @@
 /** Sends an answer, with the faults and pauses that its script entry asks for. */
 import type { ServerResponse } from "node:http";
-import { ApiError, errorBody, errorType } from "./errors.ts";
+import { writeChunk } from "./chat-stream.ts";
+import { ApiError, chatErrorBody, errorBody, errorType } from "./errors.ts";
 import type { Gates } from "./gates.ts";
 import type { RecordSlot } from "./record.ts";
-import type { Answer } from "./reply.ts";
 import type { Fault, ScriptEntry, ScriptReply } from "./script.ts";
-import { events, messageJson, writeEvent } from "./stream.ts";
+import { type StreamEvent, writeEvent } from "./stream.ts";
+
+/** What an overflow says, where the script says so. */
+export interface StatedOverflow {
+  readonly tokens?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
+/** An answer that is ready to be sent either way. */
+export interface Outgoing {
+  readonly events: () => readonly StreamEvent[];
+  readonly json: () => string;
+}
 
 export interface Line {
+  /** Which API the request came to. */
+  readonly api: "messages" | "chat";
   readonly response: ServerResponse;
   readonly requestId: string;
   readonly slot: RecordSlot;
@@ -42,7 +56,7 @@ export const sendError = (line: Line, error: ApiError, retryAfter?: number): voi
   sendJson(
     line,
     error.status,
-    JSON.stringify(errorBody(error.type, error.message, line.requestId)),
+    JSON.stringify(line.api === "chat" ? chatErrorBody(error) : errorBody(error.type, error.message, line.requestId)),
     retryAfter === undefined ? {} : { "retry-after": String(retryAfter) },
   );
 };
@@ -70,7 +84,7 @@ const wait = async (line: Line, gate: string | undefined): Promise<void> => {
 export const playBefore = async (
   line: Line,
   entry: ScriptEntry | undefined,
-  windowTokens: number,
+  overflow: (stated: StatedOverflow) => ApiError,
 ): Promise<boolean> => {
   if (entry?.delay_ms !== undefined) await pause(entry.delay_ms, line.gone);
   await wait(line, gateOf(entry?.hold, "start"));
@@ -81,11 +95,7 @@ export const playBefore = async (
     return true;
   }
   if (fault?.kind === "overflow") {
-    const limit = fault.limit ?? windowTokens;
-    sendError(
-      line,
-      new ApiError(400, `prompt is too long: ${fault.tokens ?? limit + 8_310} tokens > ${limit} maximum`),
-    );
+    sendError(line, overflow(fault));
     return true;
   }
   if (fault?.kind === "silence" && fault.after_pieces === undefined) {
@@ -120,11 +130,11 @@ const playFault = async (line: Line, fault: Fault | undefined): Promise<boolean>
   switch (fault?.kind) {
     case "error_event": {
       const type = fault.type ?? "overloaded_error";
+      const message = fault.message ?? "Overloaded";
       line.response.end(
-        writeEvent({
-          name: "error",
-          data: JSON.stringify(errorBody(type, fault.message ?? "Overloaded", line.requestId)),
-        }),
+        line.api === "chat"
+          ? writeChunk({ data: JSON.stringify(chatErrorBody(new ApiError(503, message, type))) })
+          : writeEvent({ name: "error", data: JSON.stringify(errorBody(type, message, line.requestId)) }),
       );
       return true;
     }
@@ -141,7 +151,9 @@ const playFault = async (line: Line, fault: Fault | undefined): Promise<boolean>
       return true;
     case "malformed_event":
       line.response.end(
-        'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type"\n\n',
+        line.api === "chat"
+          ? writeChunk({ data: '{"object":"chat.completion.chunk","choices":[{"delta"' })
+          : 'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type"\n\n',
       );
       return true;
     default:
@@ -151,14 +163,14 @@ const playFault = async (line: Line, fault: Fault | undefined): Promise<boolean>
 
 const MID_STREAM: ReadonlySet<string> = new Set(["error_event", "cut", "silence", "malformed_event"]);
 
-const playStream = async (line: Line, answer: Answer, entry: ScriptEntry | undefined): Promise<void> => {
+const playStream = async (line: Line, answer: Outgoing, entry: ScriptEntry | undefined): Promise<void> => {
   const fault = entry?.fault;
   const midway = fault !== undefined && MID_STREAM.has(fault.kind) ? fault : undefined;
   const faultAt = midway !== undefined && "after_pieces" in midway ? (midway.after_pieces ?? 1) : 1;
   let gate = gateOf(entry?.hold, "middle");
   let sent = 0;
   head(line, 200, "text/event-stream; charset=utf-8", { "cache-control": "no-cache" });
-  for (const event of events(answer)) {
+  for (const event of answer.events()) {
     if (line.response.destroyed) return;
     const ends = event.name === "message_delta";
     if (gate !== undefined && (sent > 0 || ends)) {
@@ -167,15 +179,15 @@ const playStream = async (line: Line, answer: Answer, entry: ScriptEntry | undef
     }
     if (midway !== undefined && ((event.piece && sent >= faultAt) || ends) && (await playFault(line, midway))) return;
     if (event.piece && fault?.kind === "slow") await pause(fault.ms_per_piece, line.gone);
-    line.response.write(writeEvent(event));
+    line.response.write(line.api === "chat" ? writeChunk(event) : writeEvent(event));
     if (event.piece) sent += 1;
   }
   line.response.end();
 };
 
-const playWhole = async (line: Line, answer: Answer, entry: ScriptEntry | undefined): Promise<void> => {
+const playWhole = async (line: Line, answer: Outgoing, entry: ScriptEntry | undefined): Promise<void> => {
   await wait(line, gateOf(entry?.hold, "middle"));
-  const body = messageJson(answer);
+  const body = answer.json();
   const fault = entry?.fault;
   switch (fault?.kind) {
     case "error_event":
@@ -194,5 +206,5 @@ const playWhole = async (line: Line, answer: Answer, entry: ScriptEntry | undefi
 };
 
 /** Sends an answer, streamed or whole. */
-export const play = (line: Line, answer: Answer, entry: ScriptEntry | undefined, streamed: boolean): Promise<void> =>
+export const play = (line: Line, answer: Outgoing, entry: ScriptEntry | undefined, streamed: boolean): Promise<void> =>
   streamed ? playStream(line, answer, entry) : playWhole(line, answer, entry);

@@ -93,10 +93,10 @@ const isExpression = (source: string): boolean => {
 };
 
 const match = z.strictObject({
-  /** Exact path; default `/v1/messages`. */
+  /** Exact path; default `/v1/messages` and `/v1/chat/completions`. */
   path: z.string().optional(),
   model: z.string().optional(),
-  /** `metadata.user_id`, or a regular expression over the body's text. */
+  /** `metadata.user_id` or `user`, or a regular expression over the body's text. */
   session: z.string().refine(isExpression, { message: "not a regular expression" }).optional(),
   /** A piece of the body's text, as it stands in the JSON. */
   contains: z.string().optional(),
@@ -139,8 +139,12 @@ export interface Candidate {
   readonly purpose: "turn" | "summarize";
 }
 
+/** The paths that answers come from. */
+const ANSWERS: ReadonlySet<string> = new Set(["/v1/messages", "/v1/chat/completions"]);
+
 const matches = (wanted: ScriptEntry["match"], candidate: Candidate): boolean => {
-  if (candidate.path !== (wanted?.path ?? "/v1/messages")) return false;
+  const isPath = wanted?.path === undefined ? ANSWERS.has(candidate.path) : candidate.path === wanted.path;
+  if (!isPath) return false;
   if (wanted === undefined) return true;
   const { model, session, contains, purpose } = wanted;
   return (

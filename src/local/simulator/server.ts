@@ -1,5 +1,6 @@
 /**
- * A Messages API on loopback that is as strict as the real one, for tests, demos and trying hango without an account.
+ * A Messages API and a chat completions server on loopback that are as strict as the real ones, for tests, demos and trying hango
+ * without an account.
  * What it must do stands in the documentation of the Messages API; `script.ts` says how to drive it.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -8,11 +9,13 @@ import type { AddressInfo } from "node:net";
 import { answerAs, purposeOf } from "./agent.ts";
 import { createPromptCache } from "./cache.ts";
 import type { Catalogue, ModelOverride } from "./catalogue.ts";
-import { createCatalogue, describeModel } from "./catalogue.ts";
+import { createCatalogue, describeModel, listChatModels } from "./catalogue.ts";
+import { type ChatRequest, chatOverflow, readChatRequest } from "./chat-request.ts";
+import { chatEvents, chatJson } from "./chat-stream.ts";
 import { answerDoor } from "./door.ts";
 import { ApiError, invalid } from "./errors.ts";
 import { createGates } from "./gates.ts";
-import type { Line } from "./play.ts";
+import type { Line, StatedOverflow } from "./play.ts";
 import { faultReply, play, playBefore, sendError, sendJson } from "./play.ts";
 import type { ReceivedRequest } from "./record.ts";
 import { createRecord } from "./record.ts";
@@ -20,6 +23,7 @@ import { makeAnswer } from "./reply.ts";
 import { MAX_BODY_BYTES, readRequest } from "./request.ts";
 import type { ScriptEntry } from "./script.ts";
 import { createScript } from "./script.ts";
+import { events, messageJson } from "./stream.ts";
 import { createTokenMemory } from "./tokens.ts";
 import { VERSIONS } from "./validate.ts";
 
@@ -37,7 +41,7 @@ export interface SimulatorOptions {
 }
 
 export interface Simulator {
-  /** `http://127.0.0.1:PORT`, to be used as `ANTHROPIC_BASE_URL`. */
+  /** `http://127.0.0.1:PORT`, to be used as `ANTHROPIC_BASE_URL`, and with `/v1` as `HANGO_OPENAI_BASE_URL`. */
   readonly url: string;
   /** Every request to the API so far, oldest first. */
   readonly requests: readonly ReceivedRequest[];
@@ -81,9 +85,12 @@ const decode = (bytes: Buffer): string => {
 
 const header = (request: IncomingMessage, name: string): string => String(request.headers[name] ?? "");
 
-const authenticate = (request: IncomingMessage, allowed: readonly string[] | undefined): string => {
+/** A chat completions server may want no key; the Messages API does. */
+const authenticate = (request: IncomingMessage, path: string, allowed: readonly string[] | undefined): string => {
   const bearer = /^Bearer\s+(.+)$/i.exec(header(request, "authorization"))?.[1];
   const key = bearer ?? header(request, "x-api-key");
+  const isOpen = allowed === undefined && header(request, "anthropic-version") === "";
+  if (key === "" && isOpen && (path === CHAT || path === "/v1/models")) return "";
   if (key === "") throw new ApiError(401, "an API key is required, as `Authorization: Bearer` or `x-api-key`");
   if (allowed !== undefined && !allowed.includes(key)) throw new ApiError(401, "invalid x-api-key");
   return key;
@@ -95,6 +102,14 @@ const checkVersion = (request: IncomingMessage): string => {
   if (!VERSIONS.includes(version)) throw invalid("anthropic-version", `"${version}" is not a valid version`);
   return version;
 };
+
+const CHAT = "/v1/chat/completions";
+
+/** A prompt over the window, in the words of the Messages API. */
+const promptTooLong =
+  (windowTokens: number) =>
+  ({ tokens, limit = windowTokens }: StatedOverflow): ApiError =>
+    new ApiError(400, `prompt is too long: ${tokens ?? limit + 8_310} tokens > ${limit} maximum`);
 
 const listModels = (catalogue: Catalogue): string => {
   const data = catalogue.list().map(describeModel);
@@ -110,6 +125,7 @@ export const startSimulator = async (options: SimulatorOptions = {}): Promise<Si
   const record = createRecord();
   const cache = createPromptCache();
   const memory = createTokenMemory();
+  const prefixes = new Set<string>();
   let shiftMs = 0;
   let serial = 0;
   const nowMs = (): number => clock() + shiftMs;
@@ -121,6 +137,7 @@ export const startSimulator = async (options: SimulatorOptions = {}): Promise<Si
     gates.reset();
     record.clear();
     cache.clear();
+    prefixes.clear();
     catalogue.reset();
     shiftMs = 0;
   };
@@ -141,7 +158,8 @@ export const startSimulator = async (options: SimulatorOptions = {}): Promise<Si
     const purpose = purposeOf(read);
     line.slot.purpose = purpose;
     const entry = script.take({ path, model: read.model.id, userId: read.userId, bodyText, purpose });
-    if (await playBefore(line, entry, read.model.maxInputTokens)) return;
+    const { maxInputTokens } = read.model;
+    if (await playBefore(line, entry, promptTooLong(maxInputTokens))) return;
     if (countsOnly) return sendJson(line, 200, JSON.stringify({ input_tokens: read.promptTokens }));
 
     const plan = cache.plan(read.segments, read.cacheLinks, read.tokens, read.model.cacheMinimumTokens, nowMs());
@@ -161,20 +179,68 @@ export const startSimulator = async (options: SimulatorOptions = {}): Promise<Si
     );
     plan.commit();
     if (entry?.until_whole === true && answer.stopReason === "model_context_window_exceeded") script.putBack(entry);
-    await play(line, answer, entry, read.stream);
+    await play(line, { events: () => events(answer), json: () => messageJson(answer) }, entry, read.stream);
+  };
+
+  /** How much of a prompt the prefix cache has: what an earlier request began with, from the cache's minimum on. */
+  const cachedTokens = ({ links, tokens, request }: ChatRequest): number => {
+    const known = links.findIndex((link) => !prefixes.has(link));
+    const until = known < 0 ? links.length : known;
+    const sum = tokens.slice(0, until).reduce((total, count) => total + count, 0);
+    for (const link of links) prefixes.add(link);
+    return sum >= request.model.cacheMinimumTokens ? sum : 0;
+  };
+
+  const answerChat = async (line: Line, request: IncomingMessage, apiKey: string, path: string): Promise<void> => {
+    const bytes = await readBody(request);
+    if (bytes === undefined) throw new ApiError(413, "Request entity too large");
+    const bodyText = decode(bytes);
+    record.keep(line.slot, bodyText);
+    const read = readChatRequest(bodyText, apiKey, catalogue, memory);
+    const { model, userId, promptTokens, stream } = read.request;
+    const purpose = purposeOf(read.request);
+    line.slot.purpose = purpose;
+    const entry = script.take({ path, model: model.id, userId, bodyText, purpose });
+    const overflow = ({ tokens, limit = model.maxInputTokens }: StatedOverflow) =>
+      chatOverflow({ ...model, maxInputTokens: limit }, tokens ?? limit + 8_310);
+    if (await playBefore(line, entry, overflow)) return;
+    const fault = entry?.fault;
+    const reply = entry?.reply ?? faultReply(fault) ?? answerAs(read.request);
+    const stopReason = fault?.kind === "refusal" ? fault.kind : reply.stop_reason;
+    serial += 1;
+    const cached = cachedTokens(read);
+    const cache = { inputTokens: promptTokens - cached, readTokens: cached, write5mTokens: 0, write1hTokens: 0 };
+    const said = stopReason === undefined ? reply : { ...reply, stop_reason: stopReason };
+    const limits = fault?.kind === "truncate" ? { truncateAt: fault.tokens ?? 5 } : {};
+    const answer = makeAnswer(read.request, said, cache, serial, limits);
+    const options = {
+      cachedTokens: cached,
+      promptTokens,
+      includesUsage: read.includesUsage,
+      strictTemplate: model.strictTemplate === true,
+    };
+    if (entry?.until_whole === true && answer.stopReason === "model_context_window_exceeded") script.putBack(entry);
+    const outgoing = { events: () => chatEvents(answer, options), json: () => chatJson(answer, options) };
+    await play(line, outgoing, entry, stream);
   };
 
   const route = async (line: Line, request: IncomingMessage, path: string): Promise<void> => {
-    const apiKey = authenticate(request, options.allowedKeys);
+    const apiKey = authenticate(request, path, options.allowedKeys);
     const method = request.method ?? "GET";
     if (method === "POST" && (path === "/v1/messages" || path === "/v1/messages/count_tokens")) {
       return answerMessages(line, request, apiKey, path);
+    }
+    if (method === "POST" && path === CHAT) return answerChat(line, request, apiKey, path);
+    if (method === "GET" && path === "/v1/models" && header(request, "anthropic-version") === "") {
+      const entry = script.take({ path, model: "", userId: "", bodyText: "", purpose: "turn" });
+      if (await playBefore(line, entry, promptTooLong(0))) return;
+      return sendJson(line, 200, listChatModels(catalogue.listChat()));
     }
     if (method === "GET" && (path === "/v1/models" || path.startsWith("/v1/models/"))) {
       checkVersion(request);
       const id = decodeURIComponent(path.slice("/v1/models/".length));
       const entry = script.take({ path, model: id, userId: "", bodyText: "", purpose: "turn" });
-      if (await playBefore(line, entry, 0)) return;
+      if (await playBefore(line, entry, promptTooLong(0))) return;
       return sendJson(line, 200, id === "" ? listModels(catalogue) : JSON.stringify(describeModel(catalogue.find(id))));
     }
     throw new ApiError(404, `Not found: ${method} ${path}`);
@@ -202,6 +268,7 @@ export const startSimulator = async (options: SimulatorOptions = {}): Promise<Si
       if (slot.outcome === "open") slot.outcome = response.writableFinished ? "answered" : "aborted";
     });
     const line: Line = {
+      api: url.pathname === CHAT ? "chat" : "messages",
       response,
       requestId: `req_sim_${String(slot.index + 1).padStart(6, "0")}`,
       slot,

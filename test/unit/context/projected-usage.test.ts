@@ -1,14 +1,14 @@
 /** The size that clients are told of a request that was just compacted (E4). */
 import { expect, it } from "vitest";
 import { newCalibration } from "../../../src/context/calibration.ts";
-import { compaction } from "../../../src/context/compact.ts";
+import { compaction, type LiveView } from "../../../src/context/compact.ts";
 import { defaultEstimator, estimateRow } from "../../../src/context/estimate-request.ts";
 import { NO_GUARDS } from "../../../src/context/guards/state.ts";
 import { budgets } from "../../../src/context/trigger.ts";
 import { createRenderer } from "../../../src/context/view.ts";
 import { EMPTY_VIEW } from "../../../src/context/view-state.ts";
 import type { RunId, SessionId } from "../../../src/protocol/ids.ts";
-import type { ModelRequest } from "../../../src/protocol/messages.ts";
+import type { ModelRequest, ModelResponse } from "../../../src/protocol/messages.ts";
 import type { RunContext } from "../../../src/protocol/middleware.ts";
 import { noopSpan, noopTracer } from "../../../src/telemetry/tracer.ts";
 import { log } from "../../support/log.ts";
@@ -16,7 +16,19 @@ import { log } from "../../support/log.ts";
 const PROSE = "The index of the archive was read and every entry was found to be in order. ".repeat(20);
 const NO_USAGE = { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 };
 
-it("is in the provider's tokens after a compaction too, as the size that started it (E4)", async () => {
+const LIVE: LiveView = {
+  view: EMPTY_VIEW,
+  stored: EMPTY_VIEW,
+  // The provider makes half as many tokens of it as we think.
+  calibration: { ...newCalibration("m"), factor: 0.5 },
+  guards: NO_GUARDS,
+  reading: null,
+  compactions: 0,
+  nextGeneration: 1,
+};
+
+/** A call of a session over its trigger. */
+const called = async (live: LiveView, answer: Partial<ModelResponse> = {}) => {
   const { rows } = log()
     .chat(
       20,
@@ -32,16 +44,7 @@ it("is in the provider's tokens after a compaction too, as the size that started
   const told: { estimate: number; projected: number }[] = [];
   const steps: string[] = [];
   const { wrapModelCall } = compaction({
-    // The provider makes half as many tokens of it as we think.
-    live: {
-      view: EMPTY_VIEW,
-      stored: EMPTY_VIEW,
-      calibration: { ...newCalibration("m"), factor: 0.5 },
-      guards: NO_GUARDS,
-      reading: null,
-      compactions: 0,
-      nextGeneration: 1,
-    },
+    live,
     rows,
     renderer,
     budgets: budgets(
@@ -112,9 +115,25 @@ it("is in the provider's tokens after a compaction too, as the size that started
       calls: [],
       stopReason: "end_turn",
       usage: NO_USAGE,
+      ...answer,
     }),
     run,
   );
+  return { steps, told };
+};
+
+it("is in the provider's tokens after a compaction too, as the size that started it (E4)", async () => {
+  const { steps, told } = await called({ ...LIVE });
   expect(steps).toEqual(["summarise"]);
   expect(told).toEqual([{ estimate: expect.any(Number), projected: Math.round((told[0]?.estimate ?? 0) / 2) }]);
+});
+
+it("learns nothing from an answer whose provider counted nothing, yet takes it for the one to wait for (E4, G7)", async () => {
+  const live = { ...LIVE };
+  await called(live, { usageMissing: true });
+  expect(live).toMatchObject({ reading: null, guards: { reading: "over", strikes: 0 } });
+  expect(live.calibration).toMatchObject({ factor: 0.5, baseline: null });
+  const counted = { ...LIVE };
+  await called(counted);
+  expect(counted.reading).toBe(1);
 });

@@ -221,3 +221,37 @@ describe("cache marks (section 10)", () => {
     expect(seen).toEqual([sent]);
   });
 });
+
+describe("thinking of another provider (V5)", () => {
+  const content = (...blocks: readonly object[]) => JSON.stringify(blocks);
+  const signed = { type: "thinking", thinking: "s", signature: "c2ln" };
+  const unsigned = { type: "thinking", thinking: "u", signature: "" };
+  const redacted = { type: "redacted_thinking", data: "ZGF0YQ==" };
+  const text = { type: "text", text: "Said." };
+  const call = { type: "tool_use", id: "a", name: "ls", input: {} };
+  const shown = (thinking: "signed" | "unsigned" | undefined, ...blocks: readonly object[]) => {
+    const renderer = createRenderer({
+      sessionId: "ses_1",
+      estimateTokens: (value) => value.length,
+      messageTokens: () => 1,
+      ...(thinking === undefined ? {} : { thinking }),
+    });
+    const { rows } = log().user("hi");
+    const row = { ...(rows[0] as LogRow), seq: seq(2), role: "assistant" as const, content: content(...blocks) };
+    return renderer.messages([...rows, row], EMPTY_VIEW)[1]?.content;
+  };
+
+  it("is not shown to one that signs: reasoning without a signature would be refused", () => {
+    expect(shown(undefined, signed, redacted, unsigned, text, call)).toBe(content(signed, redacted, text, call));
+    expect(shown("signed", unsigned)).toBe('[{"type":"text","text":"(no text)"}]');
+    const quoting = { ...signed, thinking: 'It says "signature":"" there.' };
+    expect(shown("signed", quoting, text)).toBe(content(quoting, text));
+  });
+
+  it("is not shown to one that does not: its own reasoning stays with its call, and nowhere else", () => {
+    expect(shown("unsigned", signed, redacted, unsigned, call)).toBe(content(unsigned, call));
+    expect(shown("unsigned", unsigned, text)).toBe(content(text));
+    expect(shown("unsigned", signed)).toBe('[{"type":"text","text":"(no text)"}]');
+    expect(shown("unsigned", text, call)).toBe(content(text, call));
+  });
+});

@@ -24,8 +24,9 @@ afterAll(async () => {
 const method = () => Promise.reject(new Error("not used here"));
 const logged: string[] = [];
 
-const depsFor = (baseUrl: string): Deps => {
+const depsFor = (baseUrl: string, more: Readonly<Record<string, string>> = {}): Deps => {
   const config = parseConfig({
+    ...more,
     DATABASE_URL: database.connectionString,
     ANTHROPIC_API_KEY: "sk-sim-test",
     ANTHROPIC_BASE_URL: baseUrl,
@@ -67,5 +68,26 @@ describe("refreshing the models' profiles (E7)", () => {
       { model: "claude-sonnet-4-5", max_input_tokens: 200_000, max_output_tokens: 64_000 },
       { model: "nobody-knows-it", max_input_tokens: null, max_output_tokens: null },
     ]);
+  });
+
+  it("asks a chat completions server about its own models, and nobody where there is none", async () => {
+    const profiles = () =>
+      database.sql(
+        "select max_input_tokens, max_output_tokens from model_profiles where model like 'openai/%' order by model",
+      );
+    for (const model of ["openai/sim-reasoner", "openai/sim-chat"]) {
+      await database.sql(
+        `insert into usage_records (id, tenant_id, session_id, purpose, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens)
+         values ($1, 't', 's', 'turn', $2, 1, 1, 0, 0)`,
+        [newId("usg"), model],
+      );
+    }
+    await refreshProfiles(depsFor(simulator.url));
+    const unknown = { max_input_tokens: null, max_output_tokens: null };
+    expect(await profiles()).toEqual([unknown, unknown]);
+    await database.sql("delete from model_profiles");
+    await refreshProfiles(depsFor(simulator.url, { HANGO_OPENAI_BASE_URL: `${simulator.url}/v1` }));
+    // OpenAI's list says nothing of a window, vLLM's does.
+    expect(await profiles()).toEqual([unknown, { max_input_tokens: 128_000, max_output_tokens: null }]);
   });
 });

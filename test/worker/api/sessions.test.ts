@@ -143,6 +143,13 @@ describe("POST /v1/sessions", () => {
     ["NUL", { title: "a\u0000b" }, "title"],
     ["too many steps", { max_steps: 101 }, "max_steps"],
     ["a model with a space", { model: "a b" }, "model"],
+    ["a model that nobody serves here", { model: "openai/qwen" }, "model"],
+    [
+      "a summariser that nobody serves here",
+      { context: { summarizer_model: "openai/qwen" } },
+      "context.summarizer_model",
+    ],
+    ["an alternation that is no truth (R8)", { context: { strict_alternation: "yes" } }, "context.strict_alternation"],
     ["a thinking budget", { thinking: { type: "enabled", budget_tokens: 1 } }, "thinking.type"],
     ["a share of everything (E7)", { context: { trigger_frac: 1 } }, "context.trigger_frac"],
     ["a share of nothing (E7)", { context: { keep_frac: 0 } }, "context.keep_frac"],
@@ -186,6 +193,18 @@ describe("POST /v1/sessions", () => {
     expect(json.error.message).toBe(
       'tools[0].type: expected "http", "custom" (or no type), "web_search_...", "web_fetch_..." or "code_execution_..."',
     );
+  });
+
+  it("says how a model could be served, also where a session is changed", async () => {
+    const words =
+      'model: "openai/qwen" is served over chat completions, which this deployment has no address of: name another model, or have HANGO_OPENAI_BASE_URL or OPENAI_API_KEY set (docs/providers.md)';
+    expect((await create({ model: "openai/qwen" })).json.error.message).toBe(words);
+    const { json } = await create({});
+    const changed = await api.call("PATCH", `/v1/sessions/${json.id}`, {
+      key: tenant.key,
+      json: { model: "openai/qwen" },
+    });
+    expect([changed.status, changed.json.error.message]).toEqual([400, words]);
   });
 
   it("says what was expected", async () => {

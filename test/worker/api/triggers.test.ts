@@ -120,6 +120,14 @@ describe("a trigger", () => {
     expect(failure(await call("PATCH", path, { type: "cron" })).param).toBe("type");
   });
 
+  it("makes no sessions of a model that nobody serves here", async () => {
+    expect(failure(await create({ session: { model: "openai/qwen" } }))).toEqual({
+      status: 400,
+      code: "invalid_request",
+      param: "session.model",
+    });
+  });
+
   it("is deleted with its log", async () => {
     const { json } = await create({});
     expect((await call("DELETE", `/v1/triggers/${json.id}`)).json).toEqual({
