@@ -3,6 +3,13 @@
  * generated from these descriptions, so they are written for whoever deploys hango.
  */
 import { z } from "zod";
+import {
+  DEFAULT_DEFRAG_TOKENS,
+  DEFAULT_EVERY_N_TURNS,
+  MAX_DEFRAG_TOKENS,
+  MAX_MICRO_TURNS,
+  MIN_DEFRAG_TOKENS,
+} from "./protocol/micro-limits.ts";
 import { type ProviderName, providerOf } from "./protocol/model-name.ts";
 import { problemOf, readers, unknownVariables, type VariableMeta, variable } from "./protocol/variables.ts";
 
@@ -263,6 +270,31 @@ export const variables = {
     },
     wholeNumber(16, 1_000_000),
   ),
+  HANGO_MICRO_COMPACTION: variable.defaulted(
+    {
+      description:
+        "Whether sessions are compacted between turns, one exchange at a time. Each pass rewrites what was sent, so the prompt after it is not read from the provider's cache (docs/micro-compaction.md).",
+      ...truth.words,
+      default: "false",
+    },
+    truth,
+  ),
+  HANGO_MICRO_COMPACTION_EVERY_N_TURNS: variable.defaulted(
+    {
+      description: "After how many normally finished turns such a pass is made.",
+      ...wholeNumber.words(1, MAX_MICRO_TURNS),
+      default: String(DEFAULT_EVERY_N_TURNS),
+    },
+    wholeNumber(1, MAX_MICRO_TURNS),
+  ),
+  HANGO_MICRO_COMPACTION_DEFRAG_TOKENS: variable.defaulted(
+    {
+      description: "By how much the summary of such passes may grow before it is written anew, in tokens.",
+      ...wholeNumber.words(MIN_DEFRAG_TOKENS, MAX_DEFRAG_TOKENS),
+      default: String(DEFAULT_DEFRAG_TOKENS),
+    },
+    wholeNumber(MIN_DEFRAG_TOKENS, MAX_DEFRAG_TOKENS),
+  ),
   HANGO_REQUEST_MAX_BYTES: variable.defaulted(
     {
       description:
@@ -454,6 +486,11 @@ export const parseConfig = (env: unknown) => {
       triggerFrac: v.HANGO_CONTEXT_TRIGGER_FRAC,
       keepFrac: v.HANGO_CONTEXT_KEEP_FRAC,
       toolArgMaxTokens: v.HANGO_TOOL_ARG_MAX_TOKENS,
+      microCompaction: {
+        on: v.HANGO_MICRO_COMPACTION,
+        everyNTurns: v.HANGO_MICRO_COMPACTION_EVERY_N_TURNS,
+        defragTokens: v.HANGO_MICRO_COMPACTION_DEFRAG_TOKENS,
+      },
     },
     maxOutputTokens: v.HANGO_MAX_TOKENS,
     maxSteps: v.HANGO_MAX_STEPS,

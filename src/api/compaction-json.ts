@@ -37,7 +37,7 @@ export const compactionSchema = z
     generation: z.int(),
     base_generation: z.int().openapi({ description: "The generation that it was made from; 0 for none." }),
     run_id: z.string().nullable(),
-    reason: z.string().openapi({ description: "`threshold`, `overflow`, `tool`, `manual` or `maintenance`." }),
+    reason: z.string().openapi({ description: "`threshold`, `overflow`, `tool`, `manual`, `maintenance` or `micro`." }),
     covered: z.array(range).openapi({ description: "What the summary stands for, its base's part included." }),
     evicted: z.int().openapi({ description: "Messages that it took out of the model's sight." }),
     dropped,

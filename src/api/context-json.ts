@@ -66,6 +66,36 @@ export const contextSchema = z
       }),
       reason: z.string(),
     }),
+    micro_compaction: z
+      .object({
+        occupancy: z.number().nullable().openapi({
+          description:
+            "The request as it is now, as a share of the trigger; null where the model's window is not known.",
+        }),
+        batch_compactions_avoided: z.int().nullable().openapi({
+          description:
+            "How often the session would have come to its trigger had no pass been made: an estimate, see docs/micro-compaction.md.",
+        }),
+        batch_compactions: z.int().openapi({ description: "Compactions of other kinds that there were." }),
+        passes: z.int(),
+        tokens_saved: tokens.openapi({
+          description: "What the passes took out of the view, less what they put there.",
+        }),
+        summary_tokens: tokens.openapi({ description: "Of the summary in view." }),
+        enabled: z.boolean(),
+        every_n_turns: z.int().nullable(),
+        defrag_tokens: z.int().nullable(),
+        turns_since_pass: z.int(),
+        failing: z
+          .object({ seq: z.int(), failures: z.int() })
+          .nullable()
+          .openapi({ description: "The exchange that failed last, by its first message; 0 for the summary itself." }),
+        passed_over_before: z
+          .int()
+          .nullable()
+          .openapi({ description: "Exchanges before this message are not tried any more: one failed three times." }),
+      })
+      .openapi({ description: "Compaction between turns, and what it has brought: headroom first." }),
     request: z
       .looseObject({})
       .optional()
@@ -75,6 +105,21 @@ export const contextSchema = z
   .openapi("Context");
 
 const share = (part: number, whole: number): number => Math.round((part / Math.max(1, whole)) * 1000) / 1000;
+
+const showMicro = ({ settings, turns, state, summaryTokens, report }: ContextReport["micro"]) => ({
+  occupancy: report.occupancy,
+  batch_compactions_avoided: report.batchCompactionsAvoided,
+  batch_compactions: report.batchCompactions,
+  passes: report.passes,
+  tokens_saved: report.tokensSaved,
+  summary_tokens: summaryTokens,
+  enabled: settings !== null,
+  every_n_turns: settings?.everyNTurns ?? null,
+  defrag_tokens: settings?.defragTokens ?? null,
+  turns_since_pass: turns,
+  failing: state.failing,
+  passed_over_before: state.floor === 0 ? null : state.floor,
+});
 
 /** The report; with a request, that one is put in as text. */
 export const showContext = (report: ContextReport) => {
@@ -128,6 +173,7 @@ export const showContext = (report: ContextReport) => {
     guards: showGuards(guards),
     requested: report.requested !== null,
     next,
+    micro_compaction: showMicro(report.micro),
     ...(request === null ? {} : { request: new RawJson(request.body), request_note: request.note }),
   };
 };

@@ -1,9 +1,31 @@
 /** What a session sets of its own context window, where the deployment's settings do not suit it. */
 import { z } from "@hono/zod-openapi";
+import { MAX_DEFRAG_TOKENS, MAX_MICRO_TURNS, MIN_DEFRAG_TOKENS } from "../protocol/micro-limits.ts";
 import { boundedText } from "./text.ts";
 
 /** A share, strictly between none and all (E7). */
 const fraction = z.number().gt(0).lt(1);
+
+/** Compaction between turns (section 11): off, or how it is. */
+const microCompaction = z
+  .union([
+    // Not a literal: an object with a wrong number is told what is wrong with the number.
+    z.boolean().refine((on) => !on, "expected false, or an object such as {} that says how it is on"),
+    z
+      .strictObject({
+        every_n_turns: z.int().min(1).max(MAX_MICRO_TURNS).optional().openapi({
+          description: "A pass after every so many normally finished turns.",
+        }),
+        defrag_tokens: z.int().min(MIN_DEFRAG_TOKENS).max(MAX_DEFRAG_TOKENS).optional().openapi({
+          description: "By how much its summary may grow before it is written anew, in tokens.",
+        }),
+      })
+      .openapi("MicroCompaction"),
+  ])
+  .openapi({
+    description:
+      "Compacts the session between turns, one exchange at a time: an object (`{}` for the deployment's numbers) switches it on, `false` off. Each pass costs a break of the prompt cache.",
+  });
 
 export const contextSettings = z
   .strictObject({
@@ -33,5 +55,6 @@ export const contextSettings = z
       description:
         "Whether the model's chat template refuses messages whose roles do not alternate, as Mistral's do; what is missing between two is then filled in.",
     }),
+    micro_compaction: microCompaction.optional(),
   })
   .openapi("ContextSettings", { description: "What is not given is as the deployment has it." });

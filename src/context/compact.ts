@@ -105,10 +105,10 @@ export interface CompactionOptions {
 }
 
 /** Cache marks of the system block take one of the four (section 10). */
-const MARKS_FOR_MESSAGES = 3;
+export const MARKS_FOR_MESSAGES = 3;
 
 /** SizedViews views of one request: everything but the messages stays. */
-const measurer = (options: CompactionOptions, request: ModelRequest) => {
+export const measurer = (options: Pick<CompactionOptions, "renderer" | "rows">, request: ModelRequest) => {
   const fixed = estimateRequest({ ...request, messages: [] }).tokens;
   return (view: ViewState): SizedView => {
     const size = options.renderer.measure(options.rows, view);

@@ -79,10 +79,14 @@ const keepCount = (keep: Keep, n: number): number => {
   return Math.min(Math.max(count, 0), n);
 };
 
+/** A cut leaves at most the open ask behind; what is more was left by micro-compaction (section 11), and is kept slice as well. */
+const LEFT_BY_A_CUT = 1;
+
 /** Where the rows begin that the base did not leave behind on its own side of the cut: n of C1 counts from here. */
 const sliceStart = (rows: readonly LogRow[], base: Generation | null): number => {
   const last = base?.covered.at(-1)?.to ?? 0;
   const at = rows.findIndex((row) => row.seq > last);
+  if (at > LEFT_BY_A_CUT) return 0;
   return at < 0 ? rows.length : at;
 };
 

@@ -117,15 +117,37 @@ const summaryText = (generation: Generation): string => {
   return [`## What was done and found, up to message ${lastCovered(generation)}`, summary].join("\n");
 };
 
+/** Requests that a view still shows although what was done for them is covered (section 11). */
+export interface AnsweredRequests {
+  readonly count: number;
+  /** How the last of them begins. */
+  readonly opening: string;
+}
+
+/** Without it, the words after the end mark would be taken for work to do. */
+const answeredText = (answered: AnsweredRequests | null): string =>
+  answered === null
+    ? ""
+    : [
+        "## Earlier requests that stand below",
+        `Requests are kept in their own words: ${answered.count} of those after the end mark, up to and including the one that begins ${JSON.stringify(answered.opening)}, were answered in their time, and what was done for them is told above. What they say still holds, but they are not to be carried out again.`,
+      ].join("\n");
+
 /**
  * What a generation says: summary, sections, where the rest can be read. Rendered once, when it is committed, and kept with it.
  * @param sessionId as the API shows it; part of the paths
+ * @param answered requests that it leaves in view; null for none
  */
-export const renderGeneration = (generation: Generation, sessionId: string): string =>
+export const renderGeneration = (
+  generation: Generation,
+  sessionId: string,
+  answered: AnsweredRequests | null = null,
+): string =>
   [
     summaryText(generation),
     renderSections(generation.sections, { excludeSeq: generation.pinned?.seq ?? null }),
     historyText(generation.covered, generation.history, sessionId),
+    answeredText(answered),
   ]
     .map((part) => part.trim())
     .filter((part) => part !== "")

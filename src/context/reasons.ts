@@ -1,7 +1,7 @@
 /** Why a compaction is made, and why one is not. */
 
 /** Why a compaction was made (telemetry.md). */
-export type CompactionReason = "threshold" | "overflow" | "tool" | "manual" | "truncate" | "maintenance";
+export type CompactionReason = "threshold" | "overflow" | "tool" | "manual" | "truncate" | "maintenance" | "micro";
 
 /** Why there is no summary (S5, G1, G2). */
 export type SummaryFailure =

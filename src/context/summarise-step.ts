@@ -3,6 +3,7 @@
 import { type Seq, seq } from "../protocol/ids.ts";
 import type { ViewMessage } from "../protocol/messages.ts";
 import { acceptSummary, summarySize } from "./acceptance.ts";
+import { answeredRequests } from "./answered-requests.ts";
 import { endsTurn, isPaused, openAsk } from "./ask.ts";
 import { coveredHash } from "./covered-hash.ts";
 import { type Cut, type CutDecision, decideCut, type Keep, type NothingToCut } from "./cut.ts";
@@ -24,7 +25,12 @@ import type { Generation, HistoryPointer, ViewState } from "./view-state.ts";
 /** Stands for the request that a session between two turns is still to get: only with it is its view something to send. */
 const NEXT_REQUEST: ViewMessage = { role: "user", content: '[{"type":"text","text":"(the next request)"}]', media: [] };
 
-const problemsOf = (input: LadderInput, view: ViewState, messages: readonly ViewMessage[]) => {
+/** What the validator finds in a view that a compaction would make (C7); between turns, as if the next request were there. */
+export const problemsOf = (
+  input: Pick<LadderInput, "rows" | "maxMarks">,
+  view: ViewState,
+  messages: readonly ViewMessage[],
+) => {
   const newest = input.rows.at(-1);
   const ask = openAsk(input.rows);
   const pinned = view.generation?.pinned ?? null;
@@ -145,7 +151,8 @@ export const summariseStep = async (
     history: history.pointer,
     prefixVersion: PREFIX_VERSION,
   };
-  const generation: Generation = { ...made, rendered: renderGeneration(made, input.sessionId) };
+  const answered = answeredRequests(shown(input.rows, view), made.covered);
+  const generation: Generation = { ...made, rendered: renderGeneration(made, input.sessionId, answered) };
   const next: ViewState = { ...view, generation, thinkingFloor: floorAfter(input) };
   const after = input.measure(next);
   const accepted = acceptSummary({

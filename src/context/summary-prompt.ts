@@ -64,3 +64,19 @@ export const summaryPrompt = (ask: SummaryAsk): { readonly system: string; reado
   ];
   return { system: systemOf(ask, asOf), prompt: parts.filter((part) => part !== "").join("\n\n") };
 };
+
+/**
+ * The texts of a call that writes a summary anew, shorter, with nothing added (section 11). Only the summary goes in: no message of anybody
+ * can be lost by it.
+ * @param asOf the last message that the summary is about
+ */
+export const defragPrompt = (
+  ask: Pick<SummaryAsk, "previous" | "targetTokens"> & { readonly asOf: number },
+): { readonly system: string; readonly prompt: string } => ({
+  system: systemOf({ ...ask, entries: [], focus: null }, ask.asOf),
+  prompt: [
+    `The earlier summary, of what came before:\n${fence("summary", stripHandoff(ask.previous))}`,
+    "It was written piece by piece, and there are no new messages. Write it anew as one text: say once what it says several times, leave out what a later part of it made void, and keep everything else.",
+    "Now write the summary of the above.",
+  ].join("\n\n"),
+});

@@ -43,6 +43,8 @@ export interface FinishTurn {
   /** Prompt size of the run's newest call, in tokens; null when none was answered. */
   readonly lastInputTokens: number | null;
   readonly todos: readonly unknown[];
+  /** Every how many turns micro-compaction makes a pass, where this one counts; null where it does not. */
+  readonly microEveryNTurns: number | null;
   /** Round trips of the turn, this one included. */
   readonly dbRoundTrips: number;
   readonly overheadMs: number;
@@ -63,6 +65,8 @@ export type FinishOutcome =
       readonly next: RunId | null;
       /** What is to be sent to the tenant's receivers. */
       readonly deliveries: readonly WebhookDeliveryId[];
+      /** A pass of micro-compaction is due (section 11). */
+      readonly microDue: boolean;
     }
   /** Input had been waiting and is now in the log after the message: the run is not over. */
   | {
@@ -104,10 +108,12 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
           db_round_trips = ${finish.dbRoundTrips}::int, overhead_ms = ${finish.overheadMs}::int
         from session_heads h where r.id = ${run.lease.holder} and ${leaseHeld(run.lease)} and ${closes}`,
       ...insertEvents(run, closing.events, closes),
-      sql`update session_heads h set ${RELEASED} where ${leaseHeld(run.lease)} and ${closes}`,
+      sql`update session_heads h set ${RELEASED}${finish.microEveryNTurns === null ? sql`` : sql`, micro_turns = h.micro_turns + 1`}
+        where ${leaseHeld(run.lease)} and ${closes}`,
       tellOfRun(run.tenantId, run.lease.holder),
       sql`select r.db_round_trips is not null and r.status = ${finish.status} and h.lease_epoch = ${run.lease.epoch} as closed,
-          (${leaseHeld(run.lease)}) as held, ${GUARD_TIMES}, h.next_seq, r.created_at, r.started_at, r.finished_at, r.attempts, ${busyRun} as next
+          (${leaseHeld(run.lease)}) as held, ${GUARD_TIMES}, h.next_seq, r.created_at, r.started_at, r.finished_at, r.attempts, ${busyRun} as next,
+          coalesce(h.micro_turns >= ${finish.microEveryNTurns}::int, false) as micro_due
         from runs r join session_heads h on h.session_id = r.session_id where r.id = ${run.lease.holder}`,
       selectFrom(run, finish.base),
     ],
@@ -125,6 +131,7 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
       attempts: number(state, "attempts"),
       next: textOrNull(state, "next") as RunId | null,
       deliveries: toldIds(results.at(-3)),
+      microDue: flag(state, "micro_due"),
     };
   }
   const head = requireHeld(state);

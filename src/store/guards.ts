@@ -87,8 +87,8 @@ export const storedGuards = (row: Row): StoredGuards => {
   };
 };
 
-/** SQL: the guards, as assignments of an update of `session_heads`. @param runId whose budget it is (M4) */
-export const guardChanges = (runId: RunId, guards: GuardRecord): readonly SQL[] => [
+/** SQL: the guards, as assignments of an update of `session_heads`. @param runId whose budget it is (M4); null for work that is no run */
+export const guardChanges = (runId: RunId | null, guards: GuardRecord): readonly SQL[] => [
   sql`summary_timeouts = ${guards.summaryTimeouts}::int, summary_truncations = ${guards.summaryTruncations}::int, strikes = ${guards.strikes}::int,
     compaction_pause = ${guards.pause}, infeasible_skips = ${guards.skips}::int, guarded_generation = ${guards.generation}::bigint,
     guarded_reading = ${guards.reading}, guarded_hash = ${guards.result?.coveredHash ?? null},

@@ -5,7 +5,7 @@ import type { LogRow } from "../protocol/messages.ts";
 import type { Row } from "./db.ts";
 import { GUARD_COLUMNS, type StoredGuards, storedGuards } from "./guards.ts";
 import { parseRanges, type StoredRange } from "./ranges.ts";
-import { LOG_COLUMNS, logRow, number, numberOrNull, text, textOrNull } from "./rows.ts";
+import { flag, LOG_COLUMNS, logRow, number, numberOrNull, text, textOrNull } from "./rows.ts";
 import { GENERATION_COLUMNS, REVISION_COLUMNS, type StoredView, storedView } from "./view.ts";
 
 /** How far back rows are read, in windows of the session's model (V7). */
@@ -29,6 +29,8 @@ export interface LoadLimits {
 export interface Loaded {
   /** Null while nothing of the view was ever changed. */
   readonly view: StoredView | null;
+  /** The view shows a generation that could not be loaded: nothing may be built on what there is. */
+  readonly baseMissing: boolean;
   /** The number of the next generation: numbers of voided ones are not used again. */
   readonly nextGeneration: number;
   /** As it was last stored; null before the first reading. */
@@ -95,7 +97,7 @@ const statementsFrom = ({ from, where, newest }: Source, limits: LoadLimits | nu
     limits === null ? sql`null::bigint` : sql`(${sql.raw(String(WINDOWS_LOADED))} * ${windowTokens(limits)})::bigint`;
   return [
     sql`select ${sql.raw(REVISION_COLUMNS)}, ${sql.raw(GENERATION_COLUMNS)}, h.calibration::text as calibration,
-        ${GUARD_COLUMNS}, h.force_compaction, h.rewound::text as rewound, p.max_input_tokens, p.max_output_tokens,
+        ${GUARD_COLUMNS}, coalesce(v.generation, 0) <> 0 and c.generation is null as base_missing, h.force_compaction, h.rewound::text as rewound, p.max_input_tokens, p.max_output_tokens,
         (select coalesce(max(n.generation), 0) + 1 from compactions n where n.session_id = h.session_id) as next_generation,
         (wanted.seqs - int8multirange(int8range(load.first, null)))::text as unloaded,
         set_config(${ROWS_TO_LOAD}, (wanted.seqs * int8multirange(int8range(load.first, null)))::text, true) as loaded
@@ -119,6 +121,7 @@ export const loadedOf = (row: Row, log: readonly Row[]): Loaded => {
   const maxInputTokens = numberOrNull(row, "max_input_tokens");
   return {
     view: row.revision == null ? null : storedView(row),
+    baseMissing: flag(row, "base_missing"),
     nextGeneration: number(row, "next_generation"),
     calibration: calibration === null ? null : JSON.parse(calibration),
     guards: storedGuards(row),

@@ -1,6 +1,6 @@
 /** Recording what changed in the view, and what a compaction that failed leaves behind (context sections 6 and 7). */
 import { type SQL, sql } from "drizzle-orm";
-import type { WebhookDeliveryId } from "../protocol/ids.ts";
+import type { RunId, WebhookDeliveryId } from "../protocol/ids.ts";
 import type { Usage } from "../protocol/messages.ts";
 import type { Db } from "./db.ts";
 import { leaseHeld } from "./lease.ts";
@@ -51,33 +51,42 @@ export interface NewRevision {
   readonly record: StepRecord;
 }
 
-const insertCompaction = (
-  run: RunIdentity,
-  change: NewRevision,
+/** SQL over `session_heads h`: under which condition a change is stored, and the run that makes it. */
+export interface ChangeWriter {
+  readonly condition: SQL;
+  /** Null for work that is no run. */
+  readonly runId: RunId | null;
+}
+
+export const insertCompaction = (
+  { condition, runId }: ChangeWriter,
+  change: Pick<NewRevision, "attemptId">,
   generation: StoredGeneration,
   receipt: StoredReceipt,
-  unchanged: SQL,
 ): SQL => {
   const { pinned, history } = generation;
   return sql`insert into compactions (session_id, generation, base_generation, attempt_id, run_id, covered, covered_hash, pinned_seq, pinned_text,
       reason, summary, sections, prompt_version, prefix_version, tokens_before, tokens_after, evicted, history_path, history_bytes, history_sha256,
       model, usage, cost_usd)
-    select h.session_id, ${generation.number}::bigint, ${generation.base}::bigint, ${change.attemptId}, ${run.lease.holder},
+    select h.session_id, ${generation.number}::bigint, ${generation.base}::bigint, ${change.attemptId}, ${runId},
       ${formatRanges(generation.covered)}::int8multirange, ${receipt.coveredHash}, ${pinned?.seq ?? null}::bigint, ${pinned?.text ?? null},
       ${receipt.reason}, ${generation.summary}, ${generation.sections}::json, ${receipt.promptVersion}::int, ${generation.prefixVersion}::int,
       ${receipt.tokensBefore}::int, ${receipt.tokensAfter}::int, ${receipt.evicted}::int, ${history.kind === "file" ? history.path : null},
       ${receipt.historySizeBytes}::bigint, ${receipt.historySha256}, ${receipt.model},
       ${receipt.usage === null ? null : JSON.stringify(receipt.usage)}::jsonb, ${receipt.costUsd}::numeric
-    from session_heads h where ${leaseHeld(run.lease)} and h.cancel_requested_at is null and ${unchanged} on conflict (attempt_id) do nothing`;
+    from session_heads h where ${condition} on conflict (attempt_id) do nothing`;
 };
 
-const insertRevision = (run: RunIdentity, { attemptId, view, reason }: NewRevision, unchanged: SQL): SQL =>
+export const insertRevision = (
+  { condition }: ChangeWriter,
+  { attemptId, view, reason }: Pick<NewRevision, "attemptId" | "view" | "reason">,
+): SQL =>
   sql`insert into view_revisions (session_id, revision, attempt_id, generation, clipped_before, clip_tokens, thinking_floor, demoted, skills, hidden,
       volatile_hash, reason)
     select h.session_id, ${view.revision}::bigint, ${attemptId}, ${view.generation?.number ?? 0}::bigint, ${view.clippedBefore}::bigint,
       ${view.clipTokens}::int, ${view.thinkingFloor}::bigint, ${sql.param([...view.demoted])}::text[], ${view.skills}::json,
       ${formatRanges(view.hidden)}::int8multirange, ${view.volatileHash}, ${reason}
-    from session_heads h where ${leaseHeld(run.lease)} and h.cancel_requested_at is null and ${unchanged} on conflict (attempt_id) do nothing`;
+    from session_heads h where ${condition} on conflict (attempt_id) do nothing`;
 
 /**
  * Stores a change of the view, with its generation if it is a compaction, and makes it the current one: all of it or nothing, in one
@@ -98,15 +107,18 @@ export const commitRevision = async (
   const unchanged = sql`h.revision = ${base.revision}::bigint and coalesce((select v.generation from view_revisions v
     where v.session_id = h.session_id and v.revision = h.revision), 0) = ${base.generation}::bigint`;
   const held = sql`${leaseHeld(run.lease)} and h.cancel_requested_at is null and ${unchanged}`;
+  // What micro-compaction remembers is about a view that is no more (section 11).
+  const micro = compaction === null ? [] : [sql`micro_turns = 0, micro_state = '{}'`];
+  const writer: ChangeWriter = { condition: held, runId: run.lease.holder };
   const results = await db.batch(
     [
       // A cancel or a take-over that comes first is seen by all statements, one that comes later waits: exactly one of them wins (M2).
       sql`select 1 from session_heads h where ${held} for update`,
       ...(compaction === null || view.generation === null
         ? []
-        : [insertCompaction(run, change, view.generation, compaction, unchanged)]),
-      insertRevision(run, change, unchanged),
-      touchLease(run, record, [sql`revision = ${view.revision}::bigint`], sql`${unchanged} and ${stored}`),
+        : [insertCompaction(writer, change, view.generation, compaction)]),
+      insertRevision(writer, change),
+      touchLease(run, record, [sql`revision = ${view.revision}::bigint`, ...micro], sql`${unchanged} and ${stored}`),
       ...countUsage(run, record.usage, stored),
       ...insertEvents(run, record.events, stored),
       ...(compaction === null ? [] : [tellOfCompaction(run.tenantId, attemptId)]),

@@ -150,6 +150,10 @@ export const sessionHeads = pgTable("session_heads", {
   guardsModel: text("guards_model"),
   guardsProvider: text("guards_provider"),
   guardsSummarizer: text("guards_summarizer"),
+  /** Turns that ended normally since the last pass of micro-compaction was begun, where the session has it on. */
+  microTurns: integer("micro_turns").notNull().default(0),
+  /** What micro-compaction remembers between its passes (context section 11). */
+  microState: jsonb("micro_state").$type<Record<string, unknown>>().notNull().default({}),
   /** Set by whoever asks for a compaction while a run is on: the focus, empty for none. The run takes it up (G9). */
   forceCompaction: text("force_compaction"),
   leaseHolder: text("lease_holder"),

@@ -182,7 +182,6 @@ const repairingHistory = ({ deps, session, live, files }: CompactionWiring): His
   const port = historyPort({
     files,
     sessionId,
-    undone: session.rewound,
     loadTimes: ({ from, to }) => timesBetween(deps.db, sessionId, from, to),
   });
   return {
@@ -202,13 +201,25 @@ const repairingHistory = ({ deps, session, live, files }: CompactionWiring): His
   };
 };
 
+/** Who writes the summaries of a session. */
+export const summariserOf = ({
+  deps,
+  session,
+  settings,
+  profile,
+}: Pick<CompactionWiring, "deps" | "settings" | "profile"> & {
+  readonly session: Pick<LoadedSession, "model">;
+}): ModelProfile => {
+  const model = summariserModelOf(deps, session, settings);
+  return model === session.model ? profile : profileFor(model, deps.config.modelProfiles);
+};
+
 /** Everything that compaction needs for this run. */
 export const compactionOptions = (wiring: CompactionWiring): CompactionOptions => {
   const { deps, session, settings, profile, live, provider, run, journal } = wiring;
   const { config } = deps;
   const { context } = settings;
-  const summariserModel = summariserModelOf(deps, session, settings);
-  const summariser = summariserModel === session.model ? profile : profileFor(summariserModel, config.modelProfiles);
+  const summariser = summariserOf(wiring);
   const scale = defaultEstimator.scale(session.model);
   const { strictAlternation } = provider.capabilities;
   return {
@@ -234,8 +245,8 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
     newAttemptId: () => deps.newId("cmp"),
     history: repairingHistory(wiring),
     summariser: summariserPort({
-      provider: summariserModel === session.model ? provider : wiring.providerOf(summariserModel),
-      model: summariserModel,
+      provider: summariser.model === session.model ? provider : wiring.providerOf(summariser.model),
+      model: summariser.model,
       profile: summariser,
       tracer: deps.tracer,
       span: run.span,

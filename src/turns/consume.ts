@@ -4,6 +4,7 @@ import { continueRun, giveUpRun } from "./continue-run.ts";
 import { copyFiles } from "./copy-files.ts";
 import type { Deps } from "./deps.ts";
 import { eraseObjects } from "./erase.ts";
+import { microCompact } from "./micro-compact.ts";
 import type { QueueHandlers, QueueMessage } from "./queue.ts";
 
 /** The queue of messages that failed too often; nothing is retried from there (`wrangler.toml`). */
@@ -19,6 +20,7 @@ const MAX_RETRY_DELAY_SECONDS = 600;
 export const turnMessages = {
   erase_objects: eraseObjects,
   compact_backlog: compactBacklog,
+  micro_compact: microCompact,
   run_turn: continueRun,
   copy_files: copyFiles,
 } satisfies Partial<QueueHandlers<Deps>>;

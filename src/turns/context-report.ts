@@ -3,6 +3,8 @@ import { type Projection, project } from "../context/calibration.ts";
 import type { GuardState } from "../context/guards/state.ts";
 import { type GuardReport, reportGuards } from "../context/guards/words.ts";
 import type { Step } from "../context/ladder-input.ts";
+import { type MicroReport, microReport } from "../context/micro-report.ts";
+import { type MicroSettings, type MicroState, parseMicroState } from "../context/micro-state.ts";
 import { type Budgets, decideTrigger, type Trigger } from "../context/trigger.ts";
 import type { ViewState } from "../context/view-state.ts";
 import type { Provider } from "../models/provider.ts";
@@ -11,12 +13,14 @@ import type { RunId, SessionId, TenantId } from "../protocol/ids.ts";
 import { inlineMedia } from "../protocol/media-text.ts";
 import type { ModelRequest } from "../protocol/messages.ts";
 import type { SkillsFound } from "../protocol/middleware.ts";
-import { loadForReading, type ReadSession } from "../store/reading.ts";
+import type { StoredMicro } from "../store/micro.ts";
+import { loadForReport, type ReadSession } from "../store/reading.ts";
 import type { SessionRef } from "../store/session-ref.ts";
 import type { Deps } from "./deps.ts";
 import { loadLimits } from "./load-limits.ts";
 import { type Rehearsal, type RequestSize, rehearse, rehearseCall, sizeOf } from "./rehearsal.ts";
 import { sessionMedia } from "./session-files.ts";
+import { microSettingsOf, readSettings } from "./settings.ts";
 
 /** What the next call would do before it is sent. */
 export type NextAction =
@@ -45,6 +49,17 @@ export interface ReportedGuards {
   readonly turn: { readonly compactions: number; readonly attempts: number } | null;
 }
 
+export interface ReportedMicro {
+  /** Null where it is off. */
+  readonly settings: MicroSettings | null;
+  /** Turns since the last pass was begun. */
+  readonly turns: number;
+  readonly state: MicroState;
+  /** Size of the summary in view, in tokens. */
+  readonly summaryTokens: number;
+  readonly report: MicroReport;
+}
+
 export interface ContextReport {
   readonly sessionId: SessionId;
   readonly model: string;
@@ -63,6 +78,8 @@ export interface ContextReport {
   /** A compaction that was asked for and waits for the next call: its focus, empty for none. */
   readonly requested: string | null;
   readonly next: NextStep;
+  /** How the session is compacted between turns, and what that has brought (section 11). */
+  readonly micro: ReportedMicro;
   /** The body of the request as JSON text, and what differs from the call to come; null unless asked for. */
   readonly request: { readonly body: string; readonly note: string | null } | null;
 }
@@ -128,6 +145,20 @@ const noteOf = (next: NextStep, session: ReadSession): string | null => {
   return "The view would be changed before the call, as `next` says: this is the request without that change.";
 };
 
+const microOf = (
+  { live, compaction: { budgets, estimateTokens } }: Rehearsal,
+  settings: MicroSettings | null,
+  stored: StoredMicro,
+  tokensNow: number,
+): ReportedMicro => ({
+  settings,
+  turns: stored.turns,
+  state: parseMicroState(stored.state),
+  summaryTokens: estimateTokens(live.view.generation?.summary ?? ""),
+  // Of an unknown model the trigger is only assumed (E7).
+  report: microReport(stored.generations, tokensNow, budgets.keep.kind === "share" ? budgets.triggerTokens : null),
+});
+
 /**
  * Reports on a session's context. One round trip, and the session's memory and skills; no lease, no call to the provider.
  * @param withRequest whether to add the exact body: content, up to the largest request in size
@@ -140,14 +171,21 @@ export const reportContext = async (
   ref: SessionRef,
   withRequest: boolean,
 ): Promise<ContextReport | undefined> => {
-  const session = await loadForReading(deps.db, tenantId, ref, loadLimits(deps.config));
-  if (session === undefined) return undefined;
+  const loaded = await loadForReport(deps.db, tenantId, ref, loadLimits(deps.config));
+  if (loaded === undefined) return undefined;
+  const { session } = loaded;
   const rehearsal = await rehearse(deps, session);
   const { live, compaction } = rehearsal;
   const { budgets, maxBytes } = compaction;
   const { view, guards, calibration } = live;
   const size = sizeOf(rehearsal);
   const projection = project(calibration, { model: session.model, revision: view.revision, estimate: size.tokens });
+  const microNow = microOf(
+    rehearsal,
+    microSettingsOf(readSettings(session.settings), deps.config),
+    loaded.micro,
+    size.tokens,
+  );
   const trigger = decideTrigger({ ...size, projection, budgets, maxBytes, canCount: rehearsal.canCount });
   const known = calibration?.model === session.model ? calibration : null;
   const requested = session.forceCompaction;
@@ -187,6 +225,7 @@ export const reportContext = async (
     skills: rehearsal.turn.run.state.private.skills,
     requested,
     next,
+    micro: microNow,
     request: body === null ? null : { body, note: noteOf(next, session) },
   };
 };

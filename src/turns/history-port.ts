@@ -1,6 +1,6 @@
 /** The history file as compaction sees it: seqs in, a pointer out (M1). */
 import type { HistoryPort } from "../context/ports.ts";
-import { difference, type SeqRange } from "../context/view-state.ts";
+import { rangesOf, type SeqRange } from "../context/view-state.ts";
 import type { FileSystem } from "../files/filesystem.ts";
 import { sha256Hex } from "../files/hash.ts";
 import { appendHistory, historyPath, type WrittenHistory } from "../files/history.ts";
@@ -11,8 +11,6 @@ import type { LogRow } from "../protocol/messages.ts";
 export interface HistoryPortOptions {
   readonly files: FileSystem;
   readonly sessionId: SessionId;
-  /** Rows that were undone: no section may span them (R3). */
-  readonly undone: readonly SeqRange[];
   /** When the rows of a range were stored, RFC 3339, as the log says. Asked only for rows that were appended by this very turn. */
   readonly loadTimes: (range: SeqRange) => Promise<ReadonlyMap<Seq, string>>;
 }
@@ -34,12 +32,15 @@ const withTimes = async (
   });
 };
 
-/** The ranges that the rows are written as: one, or several where undone rows lie between. */
-const piecesOf = (range: SeqRange, rows: readonly HistoryRow[], undone: readonly SeqRange[]) =>
-  difference([range], undone).flatMap((piece) => {
-    const own = rows.filter(({ seq: at }) => piece.from <= at && at <= piece.to);
-    return own.length === 0 ? [] : [{ range: { first: piece.from, last: piece.to }, rows: own }];
-  });
+/**
+ * The ranges that the rows are written as: one for each run of neighbours. A section that spans a row which it does not hold would hide the
+ * section that does (M1): one that micro-compaction wrote before, or one that was undone (R3).
+ */
+const piecesOf = (rows: readonly HistoryRow[]) =>
+  rangesOf(rows.map((row) => row.seq)).map(({ from, to }) => ({
+    range: { first: from, last: to },
+    rows: rows.filter(({ seq: at }) => from <= at && at <= to),
+  }));
 
 const sha256OfAll = async (written: readonly WrittenHistory[]): Promise<string> => {
   const [only, ...more] = written;
@@ -48,11 +49,11 @@ const sha256OfAll = async (written: readonly WrittenHistory[]): Promise<string> 
   return sha256Hex(written.flatMap(({ sections }) => sections.map(({ sha256 }) => sha256)).join("\n"));
 };
 
-export const historyPort = ({ files, sessionId, undone, loadTimes }: HistoryPortOptions): HistoryPort => ({
-  append: async (range, rows) => {
+export const historyPort = ({ files, sessionId, loadTimes }: HistoryPortOptions): HistoryPort => ({
+  append: async (_range, rows) => {
     const timed = await withTimes(rows, loadTimes);
     const written: WrittenHistory[] = [];
-    for (const piece of piecesOf(range, timed, undone)) {
+    for (const piece of piecesOf(timed)) {
       written.push(await appendHistory(files, sessionId, piece.range, piece.rows));
     }
     return {

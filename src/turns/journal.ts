@@ -25,6 +25,8 @@ export interface JournalOptions extends LogWriterOptions {
   readonly state: PrivateState;
   /** How long a caller has to send results of its tools, in seconds. */
   readonly callerWaitSeconds: number;
+  /** Every how many turns micro-compaction makes a pass; null where it makes none. */
+  readonly microEveryNTurns: number | null;
   /** Time since the run began that was not spent waiting for the provider, in ms. */
   readonly overheadMs: () => number;
 }
@@ -45,6 +47,8 @@ export interface RunJournal extends Journal {
   ended(): RunRecord | null;
   /** The run that may have the session now. */
   next(): RunId | null;
+  /** Whether a pass of micro-compaction is due now that the run is over (section 11). */
+  microDue(): boolean;
   /** Events and usage of what happens beside the turn's own messages. */
   readonly tell: EventWriter["tell"];
   readonly note: EventWriter["note"];
@@ -75,6 +79,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
   const { events, tally, draft, take } = log;
   let ended: RunRecord | null = null;
   let nextRun: RunId | null = null;
+  let microDue = false;
   const startedMs = now();
 
   /** What the run cost its Workers so far, this one's included. @param more round trips that are being made */
@@ -130,6 +135,8 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     const own = take();
     const { steps, usage, costUsd } = tally.totals();
     const status = cancelled ? "cancelled" : error === null ? "completed" : "failed";
+    // A turn that was stopped, by whomever or whatever, is not one after which there is time (section 11).
+    const isNormal = status === "completed" && stopReason === "end_turn" && answer !== null;
     const facts = {
       status,
       stopReason: status === "completed" ? stopReason : null,
@@ -147,6 +154,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       totals: tally.totals(),
       lastInputTokens: tally.lastInputTokens(),
       todos: options.state.todos,
+      microEveryNTurns: isNormal ? options.microEveryNTurns : null,
       record: own.record,
       closing: closing.record,
     });
@@ -174,6 +182,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       eventsExpired: false,
     };
     nextRun = outcome.next;
+    microDue = outcome.microDue;
     closing.publish();
     sendDeliveries(deps, session.tenantId, outcome.deliveries);
     return { ...outcome, rows };
@@ -241,6 +250,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     },
     check: async () => log.heed(await checkCancel(db, run)),
     next: () => nextRun,
+    microDue: () => microDue,
     ended: () => ended,
     tell: events.tell,
     note: events.note,

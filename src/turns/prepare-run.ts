@@ -32,7 +32,7 @@ import { RunCancelled } from "./failure.ts";
 import { createJournal, type RunJournal } from "./journal.ts";
 import { modelProvider } from "./model-provider.ts";
 import { sessionRoot } from "./objects.ts";
-import { readSettings, readTodos } from "./settings.ts";
+import { microSettingsOf, readSettings, readTodos } from "./settings.ts";
 import { guardRecordOf, guardsToStore } from "./stored-guards.ts";
 
 export interface RunRequest {
@@ -137,6 +137,7 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     },
     onCancelled: () => ending.abort(new RunCancelled()),
     callerWaitSeconds: config.callerWaitSeconds,
+    microEveryNTurns: microSettingsOf(settings, config)?.everyNTurns ?? null,
     overheadMs,
   });
   const resolveMedia: ResolveMedia = (content, hashes) => inlineMedia(content, hashes, media.get);

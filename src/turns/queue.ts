@@ -16,6 +16,14 @@ export interface CompactBacklog {
   readonly sessionId: SessionId;
 }
 
+/** A pass of micro-compaction may be due (context section 11). */
+export interface MicroCompact {
+  readonly v: 1;
+  readonly type: "micro_compact";
+  readonly tenantId: TenantId;
+  readonly sessionId: SessionId;
+}
+
 /** A run is to be started or continued. */
 export interface RunTurn {
   readonly v: 1;
@@ -60,6 +68,7 @@ export interface CopyFiles {
 export type QueueMessage =
   | EraseObjects
   | CompactBacklog
+  | MicroCompact
   | RunTurn
   | TriggerDelivery
   | TriggerReply

@@ -10,6 +10,7 @@ import type { Span } from "../telemetry/tracer.ts";
 import { requestBacklog } from "./backlog-request.ts";
 import type { Deps } from "./deps.ts";
 import { CallerTooLate, HandedOver, RunCancelled, RunStopped, runErrorOf, TurnTimedOut } from "./failure.ts";
+import { requestMicro } from "./micro-request.ts";
 import { sendForNext } from "./next-run.ts";
 import { writePendingFiles } from "./pending-files.ts";
 import { type PreparedRun, prepareRun, type RunRequest } from "./prepare-run.ts";
@@ -126,6 +127,7 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
     deps.log.warn("the next run was not sent for", { session_id: session.sessionId, error: nameOf(error) }),
   );
   await requestBacklog(deps, session).catch(() => undefined);
+  requestMicro(deps, session, journal);
   return ended;
 };
 

@@ -1,5 +1,7 @@
 /** What a session was set to, as stored, read back into types. */
 import { z } from "zod";
+import type { Config } from "../config.ts";
+import type { MicroSettings } from "../context/micro-state.ts";
 import type { ThinkingSetting } from "../protocol/messages.ts";
 import type { Todo } from "../protocol/middleware.ts";
 
@@ -23,6 +25,9 @@ const stored = z.object({
       max_input_tokens: z.int().optional(),
       min_tail_user_messages: z.int().optional(),
       strict_alternation: z.boolean().optional(),
+      micro_compaction: z
+        .union([z.literal(false), z.object({ every_n_turns: z.int().optional(), defrag_tokens: z.int().optional() })])
+        .optional(),
     })
     .optional(),
 });
@@ -41,6 +46,22 @@ export interface SessionSettings {
 export const readSettings = (settings: unknown): SessionSettings => {
   const { max_steps, max_tokens, thinking, budget, context = {} } = stored.parse(settings);
   return { maxSteps: max_steps, maxTokens: max_tokens, thinking, maxUsd: budget?.max_usd, context };
+};
+
+/**
+ * How a session is compacted between turns (section 11): its own word first, then the deployment's.
+ * @returns null where it is not
+ */
+export const microSettingsOf = (
+  { context }: Pick<SessionSettings, "context">,
+  { context: { microCompaction } }: Pick<Config, "context">,
+): MicroSettings | null => {
+  const own = context.micro_compaction;
+  if (own === false || (own === undefined && !microCompaction.on)) return null;
+  return {
+    everyNTurns: own?.every_n_turns ?? microCompaction.everyNTurns,
+    defragTokens: own?.defrag_tokens ?? microCompaction.defragTokens,
+  };
 };
 
 const todos = z.array(z.object({ content: z.string(), status: z.enum(["pending", "in_progress", "completed"]) }));

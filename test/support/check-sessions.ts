@@ -1,8 +1,9 @@
 /** Runs random sessions against properties, and says how to see a failing one again. */
 import fc from "fast-check";
+import type { MicroSettings } from "../../src/context/micro-state.ts";
 import type { SessionPlan } from "./session-plan.ts";
 import { sessionPlan } from "./session-plan.ts";
-import type { Sabotage, Sent, SessionProperty, SessionRecord, TurnOutcome } from "./session-record.ts";
+import type { EndedPass, Sabotage, Sent, SessionProperty, SessionRecord, TurnOutcome } from "./session-record.ts";
 import { simulate } from "./simulate.ts";
 
 export interface Broken {
@@ -24,6 +25,8 @@ export interface Tally {
   readonly generations: Map<number, number>;
   /** Revisions by reason. */
   readonly reasons: Map<string, number>;
+  /** Passes of micro-compaction by what became of them. */
+  readonly passes: Map<string, number>;
 }
 
 export interface Checked {
@@ -37,7 +40,13 @@ const add = <K>(counts: Map<K, number>, key: K): void => {
   counts.set(key, (counts.get(key) ?? 0) + 1);
 };
 
-const count = (tally: Tally, { log, sent, commits, turns }: SessionRecord): void => {
+const passName = (outcome: EndedPass["outcome"], isLate: boolean): string => {
+  if (isLate) return "late";
+  if (outcome.kind === "made") return outcome.sizes.pass ?? "made";
+  return outcome.kind === "nothing" ? outcome.why : outcome.kind;
+};
+
+const count = (tally: Tally, { log, sent, commits, turns, passes }: SessionRecord): void => {
   tally.sessions++;
   tally.rows += log.length;
   tally.requests += sent.length;
@@ -46,6 +55,7 @@ const count = (tally: Tally, { log, sent, commits, turns }: SessionRecord): void
   for (const { outcome } of sent) add(tally.outcomes, outcome);
   add(tally.generations, commits.filter(({ change }) => change.compaction !== null).length);
   for (const { change } of commits) add(tally.reasons, change.reason);
+  for (const { outcome, isLate } of passes) add(tally.passes, passName(outcome, isLate));
 };
 
 export interface RunOptions {
@@ -57,11 +67,13 @@ export interface RunOptions {
   /** Of a failing session, to run that one alone. */
   readonly path?: string | undefined;
   readonly sabotage?: Sabotage;
+  /** Compacts between turns as well (section 11). */
+  readonly micro?: MicroSettings | null;
 }
 
 /** Simulates sessions, and holds each of them against the properties. */
 export const checkSessions = async (properties: readonly SessionProperty[], options: RunOptions): Promise<Checked> => {
-  const { seed, runs, maxTurns, path, sabotage } = options;
+  const { seed, runs, maxTurns, path, sabotage, micro = null } = options;
   const tally: Tally = {
     sessions: 0,
     rows: 0,
@@ -71,11 +83,12 @@ export const checkSessions = async (properties: readonly SessionProperty[], opti
     outcomes: new Map(),
     generations: new Map(),
     reasons: new Map(),
+    passes: new Map(),
   };
   const broken: Broken[] = [];
   const property = fc.asyncProperty(sessionPlan(maxTurns), async (plan) => {
     const at = path ?? `${tally.sessions}`;
-    const record = await simulate(plan, sabotage);
+    const record = await simulate(plan, sabotage, micro);
     count(tally, record);
     for (const { name, check } of properties) {
       const [words] = check(record);
@@ -105,12 +118,13 @@ export const shrunk = async (
     path,
     limitMs,
     sabotage,
+    micro = null,
   }: Omit<RunOptions, "runs" | "path"> & { readonly path: string; readonly limitMs: number },
 ): Promise<{ readonly plan: SessionPlan; readonly words: string } | undefined> => {
   let smallest: { readonly plan: SessionPlan; readonly words: string } | undefined;
   await fc.check(
     fc.asyncProperty(sessionPlan(maxTurns), async (plan) => {
-      const [words] = property.check(await simulate(plan, sabotage));
+      const [words] = property.check(await simulate(plan, sabotage, micro));
       if (words === undefined) return true;
       smallest = { plan, words };
       return false;
@@ -135,4 +149,5 @@ export const summary = ({ seed, tally }: Checked): string =>
     `turns: ${counts(tally.turns, byName)}`,
     `revisions: ${tally.revisions}, ${(tally.revisions / tally.sessions).toFixed(2)} a session (${counts(tally.reasons, byName)})`,
     `generations of a session: ${counts(tally.generations, (a, b) => a - b)}`,
+    ...(tally.passes.size === 0 ? [] : [`passes: ${counts(tally.passes, byName)}`]),
   ].join("\n");

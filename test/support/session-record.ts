@@ -1,6 +1,7 @@
 /** What happened in a simulated session. */
 import type { Calibration } from "../../src/context/calibration.ts";
 import type { GuardState } from "../../src/context/guards/state.ts";
+import type { MicroOutcome } from "../../src/context/micro.ts";
 import type { RevisionChange } from "../../src/context/ports.ts";
 import type { Budgets } from "../../src/context/trigger.ts";
 import type { Renderer } from "../../src/context/view.ts";
@@ -65,6 +66,16 @@ export interface EndedTurn {
   readonly rows: readonly LogRow[];
 }
 
+/** A pass of micro-compaction. */
+export interface EndedPass {
+  /** The turn that it came after. */
+  readonly turn: number;
+  readonly outcome: MicroOutcome;
+  readonly before: ViewState;
+  /** It came too late, and was not stored. */
+  readonly isLate: boolean;
+}
+
 export interface SessionRecord {
   readonly plan: SessionPlan;
   readonly budgets: Budgets;
@@ -74,6 +85,7 @@ export interface SessionRecord {
   readonly sent: readonly Sent[];
   readonly commits: readonly Committed[];
   readonly turns: readonly EndedTurn[];
+  readonly passes: readonly EndedPass[];
   readonly history: ReadonlyMap<string, readonly LogRow[]>;
   readonly invalid: readonly string[];
   /** A new one, which has seen nothing of the session. */
@@ -86,6 +98,8 @@ export interface SessionRecord {
 export interface Sabotage {
   readonly renderer?: (real: Renderer) => Renderer;
   readonly committed?: (view: ViewState, rows: readonly LogRow[]) => ViewState;
+  /** What a pass of micro-compaction commits instead. */
+  readonly passed?: (change: RevisionChange, rows: readonly LogRow[]) => RevisionChange;
 }
 
 /** What is to hold of every session. */

@@ -8,7 +8,7 @@ import type { AnsweredCall } from "../../src/agent/ports.ts";
 import type { Turn } from "../../src/agent/turn.ts";
 import { batchEnd, batchStart } from "../../src/context/batches.ts";
 import { promptCache } from "../../src/context/cache.ts";
-import { type Calibration, parseCalibration } from "../../src/context/calibration.ts";
+import { afterRevision, type Calibration, parseCalibration } from "../../src/context/calibration.ts";
 import {
   CommitWasLate,
   CompactionAborted,
@@ -22,7 +22,9 @@ import {
 import { defaultEstimator, estimateRequest, estimateRow } from "../../src/context/estimate-request.ts";
 import { afterProbation } from "../../src/context/guards/after.ts";
 import { atTime, atTurnStart, NO_GUARDS, type Probation } from "../../src/context/guards/state.ts";
-import type { RevisionChange } from "../../src/context/ports.ts";
+import { microPass } from "../../src/context/micro.ts";
+import { type MicroSettings, parseMicroState } from "../../src/context/micro-state.ts";
+import type { HistoryPort, RevisionChange } from "../../src/context/ports.ts";
 import { budgets } from "../../src/context/trigger.ts";
 import { createRenderer, drivesCall, type Renderer } from "../../src/context/view.ts";
 import { contains, EMPTY_VIEW, rangesOf, type SeqRange, union } from "../../src/context/view-state.ts";
@@ -41,7 +43,7 @@ import { imageBlock } from "./random-log.ts";
 import { scriptedSummariser } from "./scripted-summariser.ts";
 import { scriptedTurn, wordsOf } from "./scripted-turn.ts";
 import type { Input, SessionPlan, TurnPlan } from "./session-plan.ts";
-import type { Committed, EndedTurn, Sabotage, Sent, SessionRecord, TurnOutcome } from "./session-record.ts";
+import type { Committed, EndedPass, EndedTurn, Sabotage, Sent, SessionRecord, TurnOutcome } from "./session-record.ts";
 
 /** A probation that has not passed; time passes between turns where a plan says so. */
 const NEXT_PROBATION: Probation = { at: "2026-01-01T00:05:00.000Z", due: false };
@@ -63,7 +65,12 @@ const frozen = (row: LogRow): LogRow => {
 
 const copied = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 
-export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Promise<SessionRecord> => {
+/** @param micro compacts between turns as well (section 11) */
+export const simulate = async (
+  plan: SessionPlan,
+  sabotage: Sabotage = {},
+  micro: MicroSettings | null = null,
+): Promise<SessionRecord> => {
   const { model } = plan;
   const profile = profileFor(model, new Map([[model, { maxInputTokens: plan.windowTokens }]]));
   const judge = createJudge(model, plan.windowTokens);
@@ -95,6 +102,10 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
   let stored = { view: { ...EMPTY_VIEW, clipTokens: plan.clipTokens }, guards: NO_GUARDS, nextGeneration: 1 };
   let calibration: Calibration | null = null;
   let openCalls: readonly string[] = [];
+  let microState: unknown = {};
+  let microTurns = 0;
+  let newestRequest: ModelRequest | null = null;
+  const passes: EndedPass[] = [];
 
   const newCallId = (): string => `toolu_${calls++}`;
 
@@ -180,6 +191,14 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
     return { rows: rows.slice(from), unloaded: rangesOf(rows.slice(0, from).map((row) => row.seq)) };
   };
 
+  const historyOf: HistoryPort = {
+    append: async (range, covered) => {
+      if (plan.historyFails[historyWrites++ % plan.historyFails.length] === true) throw new Error("no storage");
+      history.set(`${range.from}-${range.to}`, covered);
+      return { pointer: { kind: "file", path: "/conversation_history/s.md" }, sizeBytes: 1, sha256: "0" };
+    },
+  };
+
   const runTurn = async (turn: number, turnPlan: TurnPlan | null): Promise<void> => {
     if (turnPlan !== null) {
       // The next holder closes what a dead run left open (M7).
@@ -255,6 +274,10 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
         guards: live.guards,
       });
       live.stored = change.view;
+      if (change.compaction !== null) {
+        microState = {};
+        microTurns = 0;
+      }
       stored = {
         view: copied(change.view),
         guards: change.guards,
@@ -276,13 +299,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
       minTailUserMessages: plan.minTailUserMessages,
       estimateTokens: defaultEstimator.text,
       newAttemptId: () => `cmp_${commitsTried}`,
-      history: {
-        append: async (range, covered) => {
-          if (plan.historyFails[historyWrites++ % plan.historyFails.length] === true) throw new Error("no storage");
-          history.set(`${range.from}-${range.to}`, covered);
-          return { pointer: { kind: "file", path: "/conversation_history/s.md" }, sizeBytes: 1, sha256: "0" };
-        },
-      },
+      history: historyOf,
       summariser,
       commit: {
         commit,
@@ -377,6 +394,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
       wrapModelCall: (request, next) => {
         calibrationBefore = live.calibration;
         lastRequest = request;
+        newestRequest = request;
         return next(request);
       },
     };
@@ -474,8 +492,81 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
     }
   };
 
+  /** What the queue does after a turn that ended normally, where it is due. */
+  const runPass = async (turn: number, cooldownOver: boolean, settings: MicroSettings): Promise<void> => {
+    microTurns++;
+    if (microTurns < settings.everyNTurns || newestRequest === null) return;
+    microTurns = 0;
+    const { rows, unloaded } = loaded();
+    if (unloaded.length > 0) return;
+    const before = copied(stored.view);
+    const fixed = estimateRequest({ ...newestRequest, messages: [] }).tokens;
+    const renderer = newRenderer();
+    const guards = atTurnStart(
+      atTime(stored.guards, {
+        cooldownActive: stored.guards.cooldown.active && !cooldownOver,
+        probationDue: cooldownOver,
+      }),
+    );
+    const outcome = await microPass({
+      sessionId: SESSION,
+      rows,
+      view: before,
+      guards,
+      state: parseMicroState(copied(microState)),
+      settings,
+      budgets: limits,
+      thinkingBound: profile.thinkingBound,
+      maxMarks: 3,
+      measure: (view) => {
+        const size = renderer.measure(rows, view);
+        return { ...size, tokens: fixed + size.tokens };
+      },
+      estimateTokens: defaultEstimator.text,
+      rowTokens: (row, view) => renderer.row(row, view).tokens,
+      attemptId: `cmp_micro_${turn}`,
+      nextGeneration: stored.nextGeneration,
+      history: historyOf,
+      summariser,
+    });
+    commitsTried++;
+    const isLate = commitsTried === plan.lateCommit;
+    passes.push({ turn, outcome, before, isLate });
+    if (isLate) return;
+    switch (outcome.kind) {
+      case "made": {
+        const change = sabotage.passed?.(outcome.change, rows) ?? outcome.change;
+        commits.push({
+          change: copied(change),
+          before,
+          // Between this turn and the next.
+          turn: turn + 0.5,
+          logLength: log.length,
+          rows: [...rows],
+          answered,
+          reading: null,
+          guards,
+        });
+        stored = { view: copied(change.view), guards: change.guards, nextGeneration: stored.nextGeneration + 1 };
+        calibration = afterRevision(calibration, { revision: change.view.revision, ...change.sizes });
+        microState = copied(outcome.state);
+        return;
+      }
+      case "failed":
+        stored = { ...stored, guards: outcome.guards };
+        microState = copied(outcome.state);
+        return;
+      case "blocked":
+      case "nothing":
+        return;
+      default:
+        outcome satisfies never;
+    }
+  };
+
   for (const [index, turnPlan] of plan.turns.entries()) {
     await runTurn(index, turnPlan);
+    if (micro !== null && turns.at(-1)?.outcome === "finished") await runPass(index, turnPlan.cooldownOver, micro);
     if (turns.at(-1)?.outcome === "rejected") break;
   }
   if (plan.inFlight !== null && openCalls.length === 0 && turns.at(-1)?.outcome === "finished") {
@@ -500,6 +591,7 @@ export const simulate = async (plan: SessionPlan, sabotage: Sabotage = {}): Prom
     sent,
     commits,
     turns,
+    passes,
     history,
     invalid,
     renderer: newRenderer(),

@@ -144,6 +144,7 @@ export const finishOf = (session: LoadedSession, changes: Partial<FinishTurn> = 
   totals: NO_TOTALS,
   lastInputTokens: 10,
   todos: [],
+  microEveryNTurns: null,
   dbRoundTrips: 2,
   overheadMs: 1,
   record: recordOf(session),

@@ -103,6 +103,16 @@ export const afterSuccess = (
   };
 };
 
+/**
+ * After a pass of micro-compaction: its summary was made, so the cooldown ends (G1). It is no answer to a full window, so nothing is
+ * judged by its reading, nothing is compared with it, and no compaction at the trigger has to wait for it (G3, G7, G8).
+ */
+export const afterMicro = (state: GuardState, commit: { readonly generation: number }): GuardState => ({
+  ...state,
+  cooldown: NO_GUARDS.cooldown,
+  generation: commit.generation,
+});
+
 /** A compaction that somebody asked for ends the cooldown, whatever becomes of it (G9). The counts of failures in a row stay. */
 export const beforeForced = (state: GuardState): GuardState => ({
   ...state,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type CutInput, decideCut } from "../../../src/context/cut.ts";
 import { EMPTY_SECTIONS } from "../../../src/context/sections.ts";
-import type { Generation } from "../../../src/context/view-state.ts";
+import { type Generation, rangesOf } from "../../../src/context/view-state.ts";
 import { seq } from "../../../src/protocol/ids.ts";
 import type { LogRow } from "../../../src/protocol/messages.ts";
 import { log } from "../../support/log.ts";
@@ -72,6 +72,16 @@ describe("the raw boundary (C1)", () => {
       kept: [19, 20],
       pinned: null,
     });
+  });
+
+  it("counts what micro-compaction left in view as kept slice too: its users' messages (section 11)", () => {
+    const all = log().chat(20).rows;
+    // The answers of the first 16 turns are covered: 16 questions and four whole turns are shown, and a tenth of 24 is 3, with the pair's other half 4.
+    const covered = all.filter(({ role, seq: at }) => role === "assistant" && at <= 32).map((row) => row.seq);
+    const base = { ...baseOf(1, 1), covered: rangesOf(covered) };
+    const rows = all.filter((row) => !covered.includes(row.seq));
+    expect(outcome(rows, { base })).toEqual({ kept: range(37, 40), pinned: null });
+    expect(decide(rows, { base })).toMatchObject({ covered: [{ from: 1, to: 36 }] });
   });
 
   it("counts from where the kept slice of the base began", () => {

@@ -25,13 +25,12 @@ const row = (at: number, createdAt?: string): LogRow => ({
 const range: SeqRange = { from: seq(1), to: seq(4) };
 
 describe("the history port", () => {
-  const make = (known: readonly number[] = [1, 2, 3, 4], undone: readonly SeqRange[] = []) => {
+  const make = (known: readonly number[] = [1, 2, 3, 4]) => {
     const asked: SeqRange[] = [];
     const files = memoryFileSystem(() => 1);
     const port = historyPort({
       files,
       sessionId,
-      undone,
       loadTimes: async (wanted) => {
         asked.push(wanted);
         return new Map(known.map((at) => [seq(at), TIME]));
@@ -52,8 +51,8 @@ describe("the history port", () => {
     expect([new TextDecoder().decode((await files.read(historyPath(sessionId)))?.bytes), asked]).toEqual([section, []]);
   });
 
-  it("writes sections that no undone row lies in (R3)", async () => {
-    const { files, port } = make([1, 2, 3, 4], [{ from: seq(2), to: seq(3) }]);
+  it("writes sections that no other row lies in: an undone one, or one that is in a section already (R3, M1)", async () => {
+    const { files, port } = make();
     const rows = [1, 4].map((at) => ({ ...row(at), createdAt: TIME }));
     const written = await port.append(range, rows);
     const stat = await files.stat(historyPath(sessionId));
@@ -62,6 +61,17 @@ describe("the history port", () => {
       { first: 4, last: 4 },
     ]);
     expect(written.sizeBytes).toBe(stat?.sizeBytes);
+  });
+
+  it("keeps what micro-compaction wrote in sight when the rest of the range follows: no row is hidden, none twice (M1, section 11)", async () => {
+    const { files, port } = make();
+    const rows = [1, 2, 3, 4, 5, 6].map((at) => ({ ...row(at), createdAt: TIME }));
+    const some = (...seqs: readonly number[]) => rows.filter((each) => seqs.includes(each.seq));
+    await port.append({ from: seq(2), to: seq(2) }, some(2));
+    await port.append({ from: seq(4), to: seq(4) }, some(4));
+    await port.append({ from: seq(1), to: seq(6) }, some(1, 3, 5, 6));
+    const text = new TextDecoder().decode((await files.read(historyPath(sessionId)))?.bytes);
+    expect([...text.matchAll(/^## #(\d+) /gm)].map(([, at]) => Number(at))).toEqual([1, 2, 3, 4, 5, 6]);
   });
 
   it("takes the times of this turn's rows from the log, in one question", async () => {

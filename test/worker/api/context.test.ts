@@ -127,7 +127,22 @@ describe("GET /v1/sessions/{id}/context", () => {
         steps: [],
         reason: `${system + tools} projected tokens are under the trigger of 25000`,
       },
+      micro_compaction: {
+        occupancy: Math.round((system + tools) / 25) / 1_000,
+        batch_compactions_avoided: 0,
+        batch_compactions: 0,
+        passes: 0,
+        tokens_saved: 0,
+        summary_tokens: 0,
+        enabled: false,
+        every_n_turns: null,
+        defrag_tokens: null,
+        turns_since_pass: 0,
+        failing: null,
+        passed_over_before: null,
+      },
     });
+    expect(Object.keys(json.micro_compaction).slice(0, 2)).toEqual(["occupancy", "batch_compactions_avoided"]);
     expect(free).toBe(50_000 - system - tools);
   });
 
