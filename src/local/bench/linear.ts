@@ -6,9 +6,9 @@ import { clipContent } from "../../context/clip.ts";
 import { demoteContent } from "../../context/demote.ts";
 import { estimateTokens } from "../../context/estimate.ts";
 import { findConstraints, findIdentifiers } from "../../context/identifiers.ts";
-import { redact } from "../../context/redact.ts";
 import { readOverflow } from "../../models/overflow.ts";
 import type { Role } from "../../protocol/messages.ts";
+import { redact } from "../../protocol/redact.ts";
 import { countText } from "../simulator/tokens.ts";
 
 interface Subject {

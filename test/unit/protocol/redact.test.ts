@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isSecretName, redact } from "../../../src/context/redact.ts";
+import { isSecretName, redact } from "../../../src/protocol/redact.ts";
 
 /** Made of parts, so that no scanner takes this file for a leak. */
 const join = (...parts: readonly string[]): string => parts.join("");
@@ -33,7 +33,8 @@ describe("redact (S6)", () => {
   test.each([
     ["Authorization: Bearer abc.def-123", "Authorization: Bearer [redacted authorization]"],
     ["-H 'authorization: Basic dXNlcjpwYXNz'", "-H 'authorization: Basic [redacted authorization]'"],
-    ['{"Authorization": "Token 9944b09199c62bcf"}', '{"Authorization": "Token [redacted authorization]"}'],
+    ['{"Authorization": "Token 9944b09199c62bcf"}', '{"Authorization": "[redacted authorization]"}'],
+    ['say {"Authorization": "Token 9944b09199c62bcf"}', 'say {"Authorization": "Token [redacted authorization]"}'],
     ["postgres://app:s3cr3t@db.internal:5432/main", "postgres://app:[redacted url_credentials]@db.internal:5432/main"],
     ["api_key=9f8e7d6c5b4a, next", "api_key=[redacted named_secret], next"],
     ['"client_secret": "q1w2e3r4t5y6"', '"client_secret": "[redacted named_secret]"'],
