@@ -59,7 +59,7 @@ const merged = (found: readonly Found[]): readonly Found[] => {
 const MAX_DEPTH = 5;
 
 const isJson = (text: string): boolean => {
-  if (!/^\s*[[{]/.test(text)) return false;
+  if (!/^\s*["[{]/.test(text)) return false;
   try {
     JSON.parse(text);
     return true;

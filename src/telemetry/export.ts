@@ -1,11 +1,10 @@
 /** From finished spans to the collector: gathered for each invocation, stripped of what callers put into addresses, sent with a time-out. */
 import { OTLPExporter, type TraceFlushableSpanProcessor } from "@microlabs/otel-cf-workers";
-import { isSecretName, redact } from "../protocol/redact.ts";
 import { sentWith } from "./otel.ts";
+import { strip } from "./strip.ts";
 
 type Started = Parameters<TraceFlushableSpanProcessor["onStart"]>[0];
 type Finished = Parameters<TraceFlushableSpanProcessor["onEnd"]>[0];
-type Attributes = Finished["attributes"];
 
 /** Takes spans; rejects when they did not arrive. */
 export type SendSpans = (spans: readonly Finished[]) => Promise<void>;
@@ -30,34 +29,6 @@ export const sendTo = (endpoint: string, headers: Readonly<Record<string, string
     );
     return Promise.race([sent, late]).finally(() => clearTimeout(timer));
   };
-};
-
-const ADDRESS = ["url.full", "url.query"];
-
-/** Whatever a span was given, by us or by the library, and with content captured too: no secret leaves with it (S6). */
-const withoutSecrets = (attributes: Attributes): void => {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (isSecretName(name)) attributes[name] = "[redacted named_secret]";
-    else if (typeof value === "string") attributes[name] = redact(value).text;
-    else if (Array.isArray(value))
-      attributes[name] = value.map((each) => (typeof each === "string" ? redact(each).text : each)) as typeof value;
-  }
-};
-
-/**
- * Takes out what may hold a caller's content: queries, paths (they hold keys and file names) once the route is known, and messages and
- * stacks of exceptions.
- */
-const strip = ({ attributes, events }: Finished): void => {
-  for (const name of ADDRESS) delete attributes[name];
-  if (attributes["http.route"] !== undefined) delete attributes["url.path"];
-  withoutSecrets(attributes);
-  for (const event of events) {
-    if (event.attributes !== undefined) withoutSecrets(event.attributes);
-    if (event.name !== "exception" || event.attributes === undefined) continue;
-    delete event.attributes["exception.message"];
-    delete event.attributes["exception.stacktrace"];
-  }
 };
 
 interface Batch {

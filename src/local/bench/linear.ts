@@ -80,7 +80,46 @@ const SUBJECTS: readonly Subject[] = [
   {
     name: "redact",
     chars: 100_000,
-    texts: repeated("password=", "authorization: ", "-----BEGIN PRIVATE KEY-----", "a_", "://a:", "eyJ", "sk-", '\\"'),
+    texts: (chars) => ({
+      ...repeated(
+        "password=",
+        "authorization: ",
+        "-----BEGIN PRIVATE KEY-----",
+        "a_",
+        "://a:",
+        "eyJ",
+        "sk-",
+        '\\"',
+      )(chars),
+      ...repeated(
+        "-eyJaaaaaaaa",
+        "token",
+        "ghp_",
+        "secret='",
+        "-----END PRIVATE KEY-----",
+        "cookie: a=",
+        "curl -u a:",
+      )(chars),
+      ...repeated(
+        "QUJDREVGR0hJSktMTU5PUA==\n",
+        "mysql ",
+        "%3A%2F%2F",
+        "api_key: |\n ",
+        "basic QUJD",
+        "://a:b@",
+        "<token>",
+      )(chars),
+    }),
+    work: redact,
+  },
+  {
+    name: "redact, JSON",
+    chars: 100_000,
+    texts: (chars) => ({
+      "nested deeply": `${filled('{"a":[', (chars * 3) / 4)}0${filled("]}", chars / 4)}`,
+      pairs: `[${filled('{"name":"API_KEY","value":"x"},', chars)}0]`,
+      "one string": JSON.stringify({ a: filled('password="a" ', chars) }),
+    }),
     work: redact,
   },
   {

@@ -4,7 +4,9 @@ import { isPlainValue } from "./plain.ts";
 
 const PEM = /-----BEGIN [A-Z0-9 ]{0,40}(?:PRIVATE KEY|CERTIFICATE)[A-Z ]{0,10}-----/g;
 const PEM_END = /-----END [^\n]{0,60}?-----|-----END /g;
-const PEM_BODY = /[A-Za-z0-9+/=\s\\]*/y;
+/** Lines of a key, numbered or not, to the cut that took its end away. */
+const PEM_BODY =
+  /(?:\s|\\[nrt]|\d{1,7}(?:\.\d{1,3})?\t|[A-Za-z0-9+/=]{16,}|[A-Za-z0-9+/]{1,15}={1,2}|(?:Proc-Type|DEK-Info):[^\n\\]{0,200})*(?:[A-Za-z0-9+/=]{1,15}(?=$|…|\.{3}|\s?\[|"))?/y;
 /** A line of a key, and what ends it: a line break, or one that is written as `\n`; the next line may have a number. */
 const KEY_LINE = /[A-Za-z0-9+/=]{16,100}(?:\\r\\n|\\n|\r?\n)[ \t]{0,12}(?:[\d.]{1,9}\t)?$/;
 const LONGEST_LINE = 130;
@@ -17,6 +19,8 @@ const headlessStart = (text: string, end: number, least: number): number => {
     const line = KEY_LINE.exec(text.slice(from, start));
     if (line === null) return start;
     start = from + line.index;
+    // The letter of a line break that is written out belongs to it.
+    if (text[start - 1] === "\\" && /[nr]/.test(text[start] ?? "")) start++;
   }
 };
 
@@ -97,7 +101,8 @@ export const findAuthorization: Finder = (text) => {
 
 const COOKIES =
   /\b(?:set-cookie2?|cookie)(?:\\{0,8}["'])?\s{0,4}[:=]\s{0,4}(?:\\{0,8}["'])?|(?:--cookie|\s-b)[ =]{1,4}(?:\\{0,8}["'])?/gi;
-const COOKIE_LINE = /[^\r\n"'\\]{3,4096}/y;
+/** Prose says "Cookie:" too, but then no pair follows. */
+const COOKIE_LINE = /[^\s=;,"'\\]{1,128}=[^\r\n"'\\]{1,4096}/y;
 const COOKIE = /([^\s=;,]{1,128}=)([^\s;,]{1,4096})/g;
 const ATTRIBUTE = /^(?:path|domain|expires|max-age|samesite|priority|version|comment)=$/i;
 

@@ -21,6 +21,8 @@ interface Frame {
   /** Of `{"name": "DB_PASSWORD", "value": "..."}`. */
   namesSecret: boolean;
   isKey: boolean;
+  /** Between the first and the last line of a key file, in a list of lines. */
+  inPem: boolean;
   readonly held: { readonly name: string; readonly edit: Edit }[];
 }
 
@@ -29,11 +31,14 @@ const VALUE = /^(?:value|val|default|content)$/i;
 const PRIVATE_PART = /^(?:d|p|q|dp|dq|qi|k|oth)$/;
 /** Words of a schema, which stand where a value would: `{"password": {"type": "string"}}`. */
 const SCHEMA = /^(?:type|format|description|title|\$ref)$/;
-const FLAG = /^--?(?:[a-z]+-){0,4}[a-z]+$/i;
+const FLAG = /^--?[A-Za-z][\w-]{0,60}$/;
 const BARE = /[^\s{}[\],:"]+/y;
 
 const kindOf = (name: string): SecretKind =>
   /authorization$/i.test(name) ? "authorization" : /cookie$/i.test(name) ? "cookie" : "named_secret";
+
+const PEM_BEGIN = /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY/;
+const LONGEST_PEM_LINE = 200;
 
 const isUserFlag = (text: string): boolean => text === "-u" || text === "--user";
 
@@ -50,7 +55,7 @@ export const jsonEdits = (text: string, redactLeaf: (text: string) => string): r
 
   const open = (isArray: boolean): void => {
     const secret = secretHere(frames.at(-1));
-    frames.push({ isArray, secret, key: "", previous: "", namesSecret: false, isKey: false, held: [] });
+    frames.push({ isArray, secret, key: "", previous: "", namesSecret: false, isKey: false, inPem: false, held: [] });
   };
   const close = (): void => {
     const frame = frames.pop();
@@ -67,7 +72,15 @@ export const jsonEdits = (text: string, redactLeaf: (text: string) => string): r
     const value = json.includes("\\") ? String(JSON.parse(json)) : json.slice(1, -1);
     if (value === "" || isMark(value)) return;
     const { isArray = false, key = "", previous = "" } = frame ?? {};
-    if (frame !== undefined && isArray) frame.previous = value;
+    if (frame !== undefined && isArray) {
+      frame.previous = value;
+      const inPem = frame.inPem || PEM_BEGIN.test(value);
+      frame.inPem = inPem && !value.includes("-----END ");
+      if (inPem && value.length < LONGEST_PEM_LINE) {
+        edits.push({ start, end, by: JSON.stringify(mark("pem")) });
+        return;
+      }
+    }
     const afterFlag = isArray && FLAG.test(previous) && !value.startsWith("-") && isSecretName(previous);
     const afterUser = isArray && isUserFlag(previous) && value.includes(":");
     if (secretHere(frame) || afterFlag || afterUser) {

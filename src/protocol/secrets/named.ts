@@ -12,17 +12,19 @@ const LONGEST_VALUE = 8_192;
 /** Between a name and its value; quotes may be escaped any number of times, since JSON is quoted in JSON. */
 const BETWEEN = /(?:\\{0,16}["'`\]]){0,2}\s{0,40}(?:=>|:=|={1,3}|:|%3A|%3D)\s{0,40}[bfru]{0,2}/iy;
 /** `name: DB_PASSWORD, value: hunter2`, as containers are given their variables. */
-const PAIRED = /(?:\\{0,16}["'])?[ \t]{0,4},?\s{1,40}(?:\\{0,16}["'])?value(?:\\{0,16}["'])?\s{0,4}[:=]\s{0,4}/iy;
-const AFTER_FLAG = /[ \t]{1,4}(?!-)/y;
+const PAIRED =
+  /(?:\\{0,16}["'])?[ \t]{0,4}(?:,\s{0,40}|\s{1,40})(?:\\{0,16}["'])?value(?:\\{0,16}["'])?\s{0,4}[:=]\s{0,4}/iy;
+/** Also as two elements of a list. */
+const AFTER_FLAG = /(?:[ \t]{1,4}|\\{0,16}["'],\s{0,20}(?=\\{0,16}["']))(?!-)/y;
 /** `ALTER USER app PASSWORD 'x'`. */
 const BEFORE_QUOTE = /\s{1,4}(?=\\{0,16}')/y;
 const TAG_END = /[^<>\n]{0,100}>/y;
 
 const QUOTE = /\\{0,16}["'`]/y;
-const BARE = /[^\s"'`\\,;&)}\]<>]+/y;
-const WORD = /[^\s"'`\\]+/y;
-const QUERY = /(?:(?!%26|%23)[^\s"'`\\&#<>])+/y;
-const ELEMENT = /[^<>]+/y;
+const BARE = /[^\s"'`\\,;&)}\]<>]{1,8192}/y;
+const WORD = /[^\s"'`\\]{1,8192}/y;
+const QUERY = /(?:(?!%26|%23)[^\s"'`\\&#<>]){1,8192}/y;
+const ELEMENT = /[^<>]{1,8192}/y;
 /** The lines of a block in YAML: everything that is indented. */
 const BLOCK = /[|>][+-]?\d?[ \t]{0,8}\r?\n((?:[ \t]{1,40}\S[^\n]{0,2000}(?:\n|$)){1,100})/y;
 
@@ -80,7 +82,7 @@ const valueAt = (text: string, at: number, bare: RegExp, place: Place): Value | 
     const cut = sticky(WORD, text, start)?.[0];
     return cut === undefined ? undefined : { start, end: start + cut.length, place: "quoted" };
   }
-  const word = sticky(bare, text, at)?.[0].slice(0, LONGEST_VALUE);
+  const word = sticky(bare, text, at)?.[0];
   if (word === undefined) return undefined;
   const end = at + (place === "loose" ? word.replace(/[.:!?]+$/, "") : word).length;
   return end > at ? { start: at, end, place } : undefined;
@@ -110,7 +112,8 @@ const valueAfter = (text: string, start: number, name: string): Value | undefine
   }
   if (before === "<") {
     const tag = sticky(TAG_END, text, end);
-    if (tag !== null) return valueAt(text, end + tag[0].length, ELEMENT, "certain");
+    const element = tag === null ? undefined : valueAt(text, end + tag[0].length, ELEMENT, "certain");
+    if (element !== undefined && text.startsWith(`</${name}`, element.end)) return element;
   }
   if (isPasswordName(name)) {
     const gap = sticky(BEFORE_QUOTE, text, end);
@@ -119,9 +122,12 @@ const valueAfter = (text: string, start: number, name: string): Value | undefine
   return undefined;
 };
 
+/** A call where a value is assigned, in code or in a shell. */
+const CALL = /^(?:[A-Za-z_][\w.]*|\$)[([]/;
+
 /** Without quotes only what a person would not write as a word: in prose "the token: expired" is no secret. */
 const looksSecret = (name: string, value: string, place: Place): boolean => {
-  if (isPlainValue(value, place === "quoted")) return false;
+  if (isPlainValue(value, place !== "loose") || (place === "certain" && CALL.test(value))) return false;
   if (isPasswordName(name)) return place === "quoted" || value.length >= 3;
   if (isSecretName(value) && /^[a-z_-]+$/i.test(value)) return false;
   switch (place) {

@@ -1,5 +1,6 @@
 /** What stands in a secret's place and is none: types, calls, placeholders, counts. */
 import { isMark } from "./found.ts";
+import { isSecretName } from "./names.ts";
 
 const WORD =
   /^(?:string|str|number|int|bool|boolean|true|false|null|nil|none|undefined|required|optional|object|array|any|bytes|text|varchar|uuid|self|this|os|process|env|config|usage|count|limit|name|type|value|import|from|return|const|your\S*|my[_-]\S*|change_?me|placeholder|example|x{3,}|\*{3,}|\.{3,}|…)$/i;
@@ -20,4 +21,6 @@ export const isPlainValue = (value: string, quoted: boolean): boolean =>
   WORD.test(value) ||
   PLACEHOLDER.test(value) ||
   isPath(value) ||
-  (!quoted && (CODE.test(value) || (MEMBER.test(value) && (value.match(/\d/g) ?? []).length < 4)));
+  (!quoted &&
+    (CODE.test(value) ||
+      (MEMBER.test(value) && (!/\d/.test(value) || isSecretName(value.slice(value.lastIndexOf(".")))))));
