@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isSecretName, redact } from "../../../src/protocol/redact.ts";
+import { besideSecret, isSecretName, redact } from "../../../src/protocol/redact.ts";
 
 /** Made of parts, so that no scanner takes this file for a leak. */
 const join = (...parts: readonly string[]): string => parts.join("");
@@ -113,5 +113,33 @@ describe("redact (S6)", () => {
   test("S6: names of secrets are told from names that hold the word", () => {
     expect(["password", "apiKey", "client_secret", "authToken"].filter(isSecretName)).toHaveLength(4);
     expect(["file_path", "max_tokens", "keyboard", "secretary", "tokens"].filter(isSecretName)).toEqual([]);
+  });
+});
+
+describe("besideSecret (S6)", () => {
+  const secret = join("gh", "p_", body);
+  const text = `the token ${secret} is in use`;
+  const [start, end] = [text.indexOf(secret), text.indexOf(secret) + secret.length];
+
+  test("S6: a cut within a secret moves to its edges, any other stays where it is", () => {
+    expect(besideSecret(text, start + 5)).toEqual({ before: start, after: end });
+    for (const at of [0, 3, start, end, text.length]) expect(besideSecret(text, at)).toEqual({ before: at, after: at });
+  });
+
+  test("S6: no cut of a text leaves a piece of a secret on either side, however small the text around it", () => {
+    const piece = fc.oneof(fc.string({ maxLength: 8 }), fc.constantFrom(...SECRETS.map(([, , each]) => ` ${each} `)));
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 6 }), fc.nat(400), (pieces, at) => {
+        const whole = pieces.join("");
+        const { before, after } = besideSecret(whole, Math.min(at, whole.length));
+        const left = redact(whole.slice(0, before)).text + redact(whole.slice(after)).text;
+        for (const [, , each] of SECRETS) {
+          if (!whole.includes(` ${each} `)) continue;
+          expect(left).not.toContain(each.slice(0, 24));
+          expect(left).not.toContain(each.slice(-16));
+        }
+      }),
+      { numRuns: 500 },
+    );
   });
 });
