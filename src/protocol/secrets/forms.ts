@@ -6,7 +6,7 @@ const PEM = /-----BEGIN [A-Z0-9 ]{0,40}(?:PRIVATE KEY|CERTIFICATE)[A-Z ]{0,10}--
 const PEM_END = /-----END [^\n]{0,60}?-----|-----END /g;
 /** Lines of a key, numbered or not, to the cut that took its end away. */
 const PEM_BODY =
-  /(?:\s|\\[nrt]|\d{1,7}(?:\.\d{1,3})?\t|[A-Za-z0-9+/=]{16,}|[A-Za-z0-9+/]{1,15}={1,2}|(?:Proc-Type|DEK-Info):[^\n\\]{0,200})*(?:[A-Za-z0-9+/=]{1,15}(?=$|…|\.{3}|\s?\[|"))?/y;
+  /(?:\s|\\[nrt]|\d{1,7}(?:\.\d{1,3})?\t|[A-Za-z0-9+/=]{16,500}|[A-Za-z0-9+/]{1,15}={1,2}|(?:Proc-Type|DEK-Info):[^\n\\]{0,200}){0,500}(?:[A-Za-z0-9+/=]{1,15}(?=$|…|\.{3}|\s?\[|"))?/y;
 /** A line of a key, and what ends it: a line break, or one that is written as `\n`; the next line may have a number. */
 const KEY_LINE = /[A-Za-z0-9+/=]{16,100}(?:\\r\\n|\\n|\r?\n)[ \t]{0,12}(?:[\d.]{1,9}\t)?$/;
 const LONGEST_LINE = 130;
@@ -35,10 +35,11 @@ export const findPem: Finder = (text) => {
     const from = begin.index + begin[0].length;
     PEM_END.lastIndex = from;
     const end = from <= lastEnd ? PEM_END.exec(text) : null;
-    PEM_BODY.lastIndex = from;
-    PEM_BODY.test(text);
+    // In pieces, since a pattern that goes on for megabytes runs out of stack.
+    let body = from;
+    for (PEM_BODY.lastIndex = from; PEM_BODY.test(text) && PEM_BODY.lastIndex > body; ) body = PEM_BODY.lastIndex;
     // A block that was cut off: everything that still looks like its lines goes.
-    done = end === null ? PEM_BODY.lastIndex : end.index + end[0].length;
+    done = end === null ? body : end.index + end[0].length;
     found.push({ start: begin.index, end: done, kind: "pem" });
   }
   return [...found, ...headless(text, found)];
@@ -60,8 +61,8 @@ const headless = (text: string, blocks: readonly Found[]): readonly Found[] => {
 
 /** The header as it stands in text, JSON, or a command; the scheme stays. */
 const AUTHORIZATION =
-  /\b((?:proxy-)?authorization["'\\]{0,8}\s{0,4}[:=]\s{0,4}["'\\]{0,8}((?:bearer|basic|token|apikey|digest|negotiate)\s{1,4}|[a-z][\w-]{1,30} {1,4}(?=\S{0,40}\d))?)([^\s"'\\,;]{6,})/gi;
-const BEARER = /\b(bearer\s{1,4})([\w.~+/-]{16,}={0,2})/gi;
+  /\b((?:proxy-)?authorization["'\\]{0,8}\s{0,4}[:=]\s{0,4}["'\\]{0,8}((?:bearer|basic|token|apikey|digest|negotiate)\s{1,4}|[a-z][\w-]{1,30} {1,4}(?=\S{0,40}\d))?)([^\s"'\\,;]{6,9000})/gi;
+const BEARER = /\b(bearer\s{1,4})([\w.~+/-]{16,9000}={0,2})/gi;
 const BASIC = /\b(basic\s{1,4})([A-Za-z0-9+/]{8,2000}={0,2})/gi;
 const SIGNATURE = /\b(signature=)([0-9a-f]{40,128})/gi;
 const AUTH = /\b(_?auth["'\\]{0,8}\s{0,4}[:=]\s{0,4}["'\\]{0,8})([A-Za-z0-9+/]{8,2000}={0,2})/g;

@@ -1,7 +1,7 @@
 /** Secrets in JSON: what stands under a name of a secret goes whatever it looks like, everything else is read as text (S6). */
 import { endOfString } from "../json-text.ts";
 import { isMark, mark, type SecretKind } from "./found.ts";
-import { isSecretName } from "./names.ts";
+import { isPasswordName, isSecretName } from "./names.ts";
 
 /** A part of a text and what is to stand in its place. */
 export interface Edit {
@@ -32,13 +32,17 @@ const PRIVATE_PART = /^(?:d|p|q|dp|dq|qi|k|oth)$/;
 /** Words of a schema, which stand where a value would: `{"password": {"type": "string"}}`. */
 const SCHEMA = /^(?:type|format|description|title|\$ref)$/;
 const FLAG = /^--?[A-Za-z][\w-]{0,60}$/;
-const BARE = /[^\s{}[\],:"]+/y;
+const BARE = /[^\s{}[\],:"]{1,9000}/y;
 
 const kindOf = (name: string): SecretKind =>
   /authorization$/i.test(name) ? "authorization" : /cookie$/i.test(name) ? "cookie" : "named_secret";
 
 const PEM_BEGIN = /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY/;
 const LONGEST_PEM_LINE = 200;
+
+/** Of a package that is called like a secret: `"cookie": "^0.7.1"`. Nobody's password is one. */
+const isVersion = (name: string, value: string): boolean =>
+  !isPasswordName(name) && /^(?:[\^~>=<v ]*\d+\.[\dx*]+(?:\.[\w.+-]+)?|\*|latest)$/.test(value);
 
 const isUserFlag = (text: string): boolean => text === "-u" || text === "--user";
 
@@ -50,11 +54,24 @@ const isUserFlag = (text: string): boolean => text === "-u" || text === "--user"
 export const jsonEdits = (text: string, redactLeaf: (text: string) => string): readonly Edit[] => {
   const edits: Edit[] = [];
   const frames: Frame[] = [];
+  const known = new Map<string, boolean>();
+  /** Names repeat: each is looked at once. */
+  const isSecret = (name: string): boolean => {
+    let secret = known.get(name);
+    if (secret === undefined) {
+      secret = isSecretName(name);
+      known.set(name, secret);
+    }
+    return secret;
+  };
   const secretHere = (frame: Frame | undefined): boolean =>
-    frame !== undefined && (frame.secret || (!frame.isArray && isSecretName(frame.key))) && !SCHEMA.test(frame.key);
+    frame !== undefined && (frame.secret || (!frame.isArray && isSecret(frame.key))) && !SCHEMA.test(frame.key);
+  /** Whether what this name holds is all secret. A package of that name (`node_modules/cookie`) is not. */
+  const holdsSecrets = (frame: Frame | undefined): boolean =>
+    secretHere(frame) && (frame?.secret === true || !/[/@]|(?:cookies?|jwt|bearer|sig)$/i.test(frame?.key ?? ""));
 
   const open = (isArray: boolean): void => {
-    const secret = secretHere(frames.at(-1));
+    const secret = holdsSecrets(frames.at(-1));
     frames.push({ isArray, secret, key: "", previous: "", namesSecret: false, isKey: false, inPem: false, held: [] });
   };
   const close = (): void => {
@@ -83,7 +100,7 @@ export const jsonEdits = (text: string, redactLeaf: (text: string) => string): r
     }
     const afterFlag = isArray && FLAG.test(previous) && !value.startsWith("-") && isSecretName(previous);
     const afterUser = isArray && isUserFlag(previous) && value.includes(":");
-    if (secretHere(frame) || afterFlag || afterUser) {
+    if ((secretHere(frame) && !isVersion(key, value)) || afterFlag || afterUser) {
       hide(start, end);
       return;
     }
@@ -103,7 +120,7 @@ export const jsonEdits = (text: string, redactLeaf: (text: string) => string): r
     if (unit === '"') {
       const end = endOfString(text, at);
       const frame = frames.at(-1);
-      const colon = /\s*:/y;
+      const colon = /\s{0,9000}:/y;
       colon.lastIndex = end;
       if (frame !== undefined && !frame.isArray && colon.test(text)) {
         const json = text.slice(at, end);

@@ -128,6 +128,8 @@ const CALL = /^(?:[A-Za-z_][\w.]*|\$)[([]/;
 /** Without quotes only what a person would not write as a word: in prose "the token: expired" is no secret. */
 const looksSecret = (name: string, value: string, place: Place): boolean => {
   if (isPlainValue(value, place !== "loose") || (place === "certain" && CALL.test(value))) return false;
+  // Between two pieces of code in prose: `PASSWORD=`, `TOKEN=`.
+  if (place === "quoted" && !/^[^\s,;].*[\p{L}\p{N}]|^[\p{L}\p{N}]/su.test(value)) return false;
   if (isPasswordName(name)) return place === "quoted" || value.length >= 3;
   if (isSecretName(value) && /^[a-z_-]+$/i.test(value)) return false;
   switch (place) {
@@ -158,7 +160,8 @@ export const findNamed: Finder = (text) => {
     const name = text.slice(start, after + rest.length);
     // The letter of an escape stands before the name in quoted text: `\napi_key=...`.
     const lead = text[start - 1] === "\\" && /^[nrt]/.test(name) ? 1 : 0;
-    if (!isSecretName(name.slice(lead))) continue;
+    // The user of a URL may be called `pwd`; what follows is the business of those who know URLs.
+    if (!isSecretName(name.slice(lead)) || text.startsWith("://", start - 3)) continue;
     const value = valueAfter(text, start + lead, name.slice(lead));
     if (value === undefined || !looksSecret(name, text.slice(value.start, value.end), value.place)) continue;
     found.push({ start: value.start, end: value.end, kind: "named_secret" });

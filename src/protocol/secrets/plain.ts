@@ -4,9 +4,9 @@ import { isSecretName } from "./names.ts";
 
 const WORD =
   /^(?:string|str|number|int|bool|boolean|true|false|null|nil|none|undefined|required|optional|object|array|any|bytes|text|varchar|uuid|self|this|os|process|env|config|usage|count|limit|name|type|value|import|from|return|const|your\S*|my[_-]\S*|change_?me|placeholder|example|x{3,}|\*{3,}|\.{3,}|…)$/i;
-/** `${DB_PASSWORD}`, `{{ secret }}`, `<your key>`, `$TOKEN`, `%TOKEN%`: where it will stand. */
+/** `${DB_PASSWORD}`, `{{ secret }}`, `<your key>`, `$TOKEN`, `%TOKEN%`, `sk-...`: where it will stand. */
 const PLACEHOLDER =
-  /^(?:\$\{[^}]*\}|\{\{[^}]*\}\}|<[^<>]*>|\$\([^)]*\)|\$[A-Za-z_]\w*|%[A-Za-z_]\w*%|[A-Z]+(?:_[A-Z]+)+)$/;
+  /^(?:\$\{[^}]*\}|\{\{[^}]*\}\}|<[^<>]*>|\$\([^)]*\)|\$[A-Za-z_]\w*|%[A-Za-z_]\w*%|[A-Z]+(?:_[A-Z]+)+|[\w-]{0,12}(?:\.{3}|…)`?)$/;
 /** `os.environ.get(...)`, `tokens[0]`, `{`: code, where nothing is quoted. */
 const CODE = /[(){}<>[\]]/;
 const MEMBER = /^(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*$/;

@@ -314,6 +314,16 @@ describe("S6: what is no secret", () => {
   });
 
   it.each([
+    '{"packages":{"node_modules/cookie":{"version":"0.7.2","resolved":"https://registry.test/cookie.tgz"}}}',
+    '{"dependencies":{"cookie":"^0.7.1","jwt":"1.0.0","csrf-token":"~2.1"}}',
+    '{"type":"object","properties":{"password":{"type":"string","description":"At least 8."}}}',
+    "names such as `DB_PASSWORD=`, `client_secret:` and `X-Api-Key:` are known",
+    "send `Authorization: Bearer hango_...`, then export HANGO_API_KEY=hango_...",
+  ])("%s stays as it is", (text) => {
+    expect(redact(text)).toEqual({ text, hits: 0 });
+  });
+
+  it.each([
     ...[
       "max_tokens",
       "inputTokens",

@@ -110,6 +110,21 @@ describe("redact (S6)", () => {
     }
   });
 
+  test("S6: one word, one line and one key of 8 MB run out of no stack, and go whole", () => {
+    const long = "a".repeat(8_000_000);
+    expect(redact(`ghp_${long}`).text).toBe("[redacted github_token]");
+    expect(redact(`-----BEGIN PRIVATE KEY-----\n${long}`).text).toBe("[redacted pem]");
+    for (const text of [
+      long,
+      " ".repeat(8_000_000),
+      `Bearer ${long}`,
+      `Authorization: x ${long}`,
+      `{"a"${" ".repeat(9_999)}:1}`,
+    ])
+      expect(() => redact(text)).not.toThrow();
+    expect(redact(JSON.stringify({ password: long })).text).toBe('{"password":"[redacted named_secret]"}');
+  });
+
   test("S6: names of secrets are told from names that hold the word", () => {
     expect(["password", "apiKey", "client_secret", "authToken"].filter(isSecretName)).toHaveLength(4);
     expect(["file_path", "max_tokens", "keyboard", "secretary", "tokens"].filter(isSecretName)).toEqual([]);
