@@ -4,8 +4,8 @@
  */
 import type { Seq } from "../protocol/ids.ts";
 import type { ContentText, LogRow } from "../protocol/messages.ts";
+import { redact } from "../protocol/redact.ts";
 import { isSkillName, LOAD_SKILL } from "../protocol/skill-file.ts";
-import { redact } from "./redact.ts";
 import { rowParts } from "./row-parts.ts";
 
 /**

@@ -2,10 +2,10 @@
 import type { Seq } from "../protocol/ids.ts";
 import type { LogRow, Origin } from "../protocol/messages.ts";
 import { MAX_TODOS } from "../protocol/middleware.ts";
+import { redact, redactJson, withoutMarks } from "../protocol/redact.ts";
 import { type IndexedIdentifier, type Place, type TallyMap, tallied, tally } from "./identifier-index.ts";
 import { findConstraints, findIdentifiers, type WordCache } from "./identifiers.ts";
 import { type Answer, askedBy, closingQuestion } from "./questions.ts";
-import { isSecretName, redact } from "./redact.ts";
 import { eachText, type RowPart, rowParts } from "./row-parts.ts";
 import { type TouchedFile, touchedAgain, touchedBy } from "./touched-files.ts";
 
@@ -49,7 +49,7 @@ const todosOf = (name: string, input: unknown, at: Seq): TodoList | null => {
   if (!/^(?:write_?todos|todo_?write)$/i.test(name) || !isRecord(input) || !Array.isArray(input["todos"])) return null;
   const items = input["todos"].flatMap((item: unknown) =>
     isRecord(item) && typeof item["content"] === "string" && isStatus(item["status"])
-      ? [{ content: redact(item["content"].slice(0, MAX_TODO_CHARS).toWellFormed()).text, status: item["status"] }]
+      ? [{ content: item["content"].slice(0, MAX_TODO_CHARS).toWellFormed(), status: item["status"] }]
       : [],
   );
   return { seq: at, items: items.slice(0, MAX_TODOS) };
@@ -83,7 +83,7 @@ export const readRows = (rows: readonly LogRow[]): RowReading => {
 
   const find = (text: string, at: Seq, place: Place): void => {
     sourceChars += text.length;
-    findIdentifiers(text, words, (found, kind) => tally(index, found, kind, at, place));
+    findIdentifiers(withoutMarks(text), words, (found, kind) => tally(index, found, kind, at, place));
   };
 
   const addAnswer = (at: Seq, via: Answer["via"], question: string, answer: string): void => {
@@ -97,20 +97,21 @@ export const readRows = (rows: readonly LogRow[]): RowReading => {
   };
 
   const readCall = (at: Seq, { id, name, input }: Extract<RowPart, { kind: "call" }>): void => {
-    const list = todosOf(name, input, at);
+    // Whole, before anything is cut: half a secret is not recognised.
+    const safe = redactJson(input);
+    const list = todosOf(name, safe, at);
     todos = list ?? todos;
-    eachText(input, (text, key) => {
+    eachText(safe, (text, key) => {
       // The states of a todo list are words of ours and name nothing.
-      const isState = list !== null && key === "status";
-      if (!isState && !isSecretName(key)) find(redact(text).text, at, "input");
+      if (list === null || key !== "status") find(text, at, "input");
     });
-    const touched = touchedBy(name, input);
+    const touched = touchedBy(name, safe);
     if (touched !== null) {
-      const path = redact(touched.path).text;
-      files.set(path, touchedAgain(files.get(path), { path, operation: touched.operation, lastSeq: at }));
+      const { path, operation } = touched;
+      files.set(path, touchedAgain(files.get(path), { path, operation, lastSeq: at }));
     }
-    const question = askedBy(name, input);
-    if (question !== null) asked.set(id, redact(question).text);
+    const question = askedBy(name, safe);
+    if (question !== null) asked.set(id, question);
   };
 
   const readResult = (at: Seq, { callId, texts }: Extract<RowPart, { kind: "result" }>): void => {

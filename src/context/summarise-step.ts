@@ -2,6 +2,7 @@
 
 import { type Seq, seq } from "../protocol/ids.ts";
 import type { ViewMessage } from "../protocol/messages.ts";
+import { redact } from "../protocol/redact.ts";
 import { acceptSummary, summarySize } from "./acceptance.ts";
 import { answeredRequests } from "./answered-requests.ts";
 import { endsTurn, isPaused, openAsk } from "./ask.ts";
@@ -12,7 +13,6 @@ import { PREFIX_VERSION, renderGeneration } from "./handoff.ts";
 import { floorAfter, type LadderInput, shown } from "./ladder-input.ts";
 import { skillLoads } from "./lost-skills.ts";
 import type { Receipt, SummaryFailure } from "./ports.ts";
-import { redact } from "./redact.ts";
 import { mergeSections, sectionsOf } from "./sections.ts";
 import { rowsForSummary, stillLost, withoutMarkers } from "./skills.ts";
 import { summarise } from "./summarise.ts";

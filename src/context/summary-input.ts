@@ -58,29 +58,37 @@ const mediaLabel = (block: Json): string => {
   return `[${joined([String(block.type), textMember(block, "title"), textMember(source, "media_type"), textMember(source, "url")], " ")}]`;
 };
 
-const inner = (content: unknown, names: ReadonlyMap<string, string>, depth: number): string => {
-  if (typeof content === "string") return content;
+/** What it takes to put a block into words. */
+interface Reading {
+  /** Tools by the ids of their calls. */
+  readonly names: ReadonlyMap<string, string>;
+  readonly redact: (text: string) => string;
+}
+
+const inner = (content: unknown, reading: Reading, depth: number): string => {
+  // By itself, since a result that is JSON is read as such only where nothing stands before it.
+  if (typeof content === "string") return reading.redact(content);
   if (depth > MAX_DEPTH) return "";
   const blocks = Array.isArray(content) ? content : [content];
   return joined(
-    blocks.map((block) => blockText(block, names, depth + 1)),
+    blocks.map((block) => blockText(block, reading, depth + 1)),
     "\n",
   );
 };
 
-const resultText = (block: Json, names: ReadonlyMap<string, string>, depth: number): string => {
+const resultText = (block: Json, reading: Reading, depth: number): string => {
   const id = textMember(block, "tool_use_id");
-  const name = names.get(id);
+  const name = reading.names.get(id);
   const failed = block.is_error === true ? ", failed" : "";
-  return `result of ${name === undefined ? id : `${name} (${id})`}${failed}: ${inner(block.content, names, depth) || "(nothing)"}`;
+  return `result of ${name === undefined ? id : `${name} (${id})`}${failed}: ${inner(block.content, reading, depth) || "(nothing)"}`;
 };
 
-const blockText = (block: unknown, names: ReadonlyMap<string, string>, depth: number): string => {
+const blockText = (block: unknown, reading: Reading, depth: number): string => {
   if (!isObject(block)) return "";
   const type = textMember(block, "type");
   switch (type) {
     case "text":
-      return textMember(block, "text");
+      return reading.redact(textMember(block, "text"));
     case "thinking":
     case "redacted_thinking":
       return "";
@@ -95,12 +103,12 @@ const blockText = (block: unknown, names: ReadonlyMap<string, string>, depth: nu
         [
           textMember(block, "title"),
           textMember(block, "url") || textMember(block, "source"),
-          inner(block.content, names, depth),
+          inner(block.content, reading, depth),
         ],
         " ",
       );
     default:
-      if (type.endsWith("tool_result")) return resultText(block, names, depth);
+      if (type.endsWith("tool_result")) return resultText(block, reading, depth);
       return joined([`[${type}]`, textMember(block, "error_code")], " ");
   }
 };
@@ -135,11 +143,12 @@ const bodyOf = (row: SummaryRow, names: Map<string, string>, redact: (text: stri
   if (!Array.isArray(blocks)) return "";
   const spans = row.content.includes("tool_use") ? arrayElements(row.content) : [];
   const parts = blocks.map((block: unknown, index) => {
-    if (!isCall(block)) return redact(blockText(block, names, 0));
+    if (!isCall(block)) return redact(blockText(block, { names, redact }, 0));
     names.set(textMember(block, "id"), textMember(block, "name"));
     return callText(block, redact(argumentsOf(row.content, spans[index]?.start ?? 0)));
   });
-  return joined(parts, "\n").trim();
+  // Once more together: a name may end one block and its value begin the next.
+  return redact(joined(parts, "\n").trim());
 };
 
 /**

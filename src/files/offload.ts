@@ -1,4 +1,5 @@
 /** Ladder step 1: a tool result too large for the log goes to a file, and the log gets a preview and the way to read on. */
+import { besideSecret } from "../protocol/redact.ts";
 import type { ResultBlock, ToolResult } from "../protocol/tool.ts";
 import type { FileSystem } from "./filesystem.ts";
 import { sha256Hex } from "./hash.ts";
@@ -63,8 +64,12 @@ const gapMark = (text: string, head: string, tail: string): string => {
 
 const preview = (input: OffloadInput, text: string, path: string, lines: number, sizeBytes: number): string => {
   const chars = Math.min(PREVIEW_CHARS, Math.max(200, Math.floor(input.thresholdTokens / 2)));
-  const head = firstLines(text, Math.floor((chars * 2) / 3));
-  const tail = lastLines(text, Math.floor(chars / 3));
+  const first = firstLines(text, Math.floor((chars * 2) / 3));
+  const last = lastLines(text, Math.floor(chars / 3));
+  // A secret of which a part is shown would be recognised by nothing that reads the preview (S6).
+  const head = text.slice(0, besideSecret(text, first.length).before);
+  const end = text.endsWith("\n") ? text.length - 1 : text.length;
+  const tail = text.slice(besideSecret(text, end - last.length).after, end);
   return [
     `The result of ${input.toolName} is too large to show: ${plural(lines, "line")}, ${formatCount(sizeBytes)} bytes. All of it is in ${path}; it begins and ends like this:`,
     "",

@@ -1,4 +1,5 @@
 /** A page of numbered lines out of a text file, reading about as much as it shows. */
+import { besideSecret } from "../protocol/redact.ts";
 import type { FileStat, FileSystem } from "./filesystem.ts";
 import { countLines, markAfter, markBefore } from "./line-index.ts";
 import { headOf } from "./text-cut.ts";
@@ -34,6 +35,8 @@ export type PageResult =
 
 /** Longer lines are shown in parts. */
 export const LINE_PART_CHARS = 2_000;
+/** Longest secret that such a cut goes around. */
+const SECRET_CHARS = 1_000;
 /** One read: covers any page, since a character has at most 4 bytes and a page at most about 60,000 characters. */
 const WINDOW_BYTES = 262_144;
 const NEWLINE = 0x0a;
@@ -75,7 +78,10 @@ const partsOf = (text: string): readonly string[] => {
   const parts: string[] = [];
   let rest = text;
   do {
-    const part = headOf(rest, LINE_PART_CHARS);
+    const whole = headOf(rest, LINE_PART_CHARS);
+    // A secret in two parts would be recognised by nothing that reads the page (S6); one that fills a part has to be.
+    const { before } = besideSecret(rest, whole.length, SECRET_CHARS);
+    const part = before === 0 ? whole : rest.slice(0, before);
     parts.push(part);
     rest = rest.slice(part.length);
   } while (rest !== "");

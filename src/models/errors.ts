@@ -1,4 +1,5 @@
 /** Every way a model call can fail. */
+import { redact } from "../protocol/redact.ts";
 import type { Overflow } from "./overflow.ts";
 
 /** What went wrong. A closed list: code that handles it switches over all of `kind`. */
@@ -90,7 +91,8 @@ const MAX_DETAIL_CHARS = 300;
 const CREDENTIALS = /\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]{4,}|\bBearer\s+\S+|\bAIza[\w-]{10,}/gi;
 
 const safe = (detail: string): string => {
-  const line = detail.replace(/\s+/g, " ").replace(CREDENTIALS, "[redacted]").trim();
+  // Whole, before it is cut: a provider may quote the prompt, and half a secret is not recognised (S6).
+  const line = redact(detail).text.replace(/\s+/g, " ").replace(CREDENTIALS, "[redacted]").trim();
   return line.length > MAX_DETAIL_CHARS ? `${line.slice(0, MAX_DETAIL_CHARS).toWellFormed()}...` : line;
 };
 

@@ -1,6 +1,7 @@
 /** From finished spans to the collector: gathered for each invocation, stripped of what callers put into addresses, sent with a time-out. */
 import { OTLPExporter, type TraceFlushableSpanProcessor } from "@microlabs/otel-cf-workers";
 import { sentWith } from "./otel.ts";
+import { strip } from "./strip.ts";
 
 type Started = Parameters<TraceFlushableSpanProcessor["onStart"]>[0];
 type Finished = Parameters<TraceFlushableSpanProcessor["onEnd"]>[0];
@@ -28,22 +29,6 @@ export const sendTo = (endpoint: string, headers: Readonly<Record<string, string
     );
     return Promise.race([sent, late]).finally(() => clearTimeout(timer));
   };
-};
-
-const ADDRESS = ["url.full", "url.query"];
-
-/**
- * Takes out what may hold a caller's content: queries, paths (they hold keys and file names) once the route is known, and messages and
- * stacks of exceptions.
- */
-const strip = ({ attributes, events }: Finished): void => {
-  for (const name of ADDRESS) delete attributes[name];
-  if (attributes["http.route"] !== undefined) delete attributes["url.path"];
-  for (const event of events) {
-    if (event.name !== "exception" || event.attributes === undefined) continue;
-    delete event.attributes["exception.message"];
-    delete event.attributes["exception.stacktrace"];
-  }
 };
 
 interface Batch {

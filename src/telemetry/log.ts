@@ -1,4 +1,5 @@
 /** Logs: one JSON object per line. Fields are plain values, so that no error object, body or message can slip in with its content. */
+import { isSecretName, redact } from "../protocol/redact.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
@@ -33,12 +34,17 @@ const SEVERITY = { debug: 0, info: 1, warn: 2, error: 3 } as const satisfies Rec
 /** A field is a fact, not a text: whatever is longer is cut, in characters. */
 const LONGEST_FIELD = 1000;
 
+const fact = (name: string, text: string): string => {
+  if (isSecretName(name)) return "[redacted named_secret]";
+  // Before it is cut, since half a secret is not recognised.
+  const safe = redact(text).text;
+  return safe.length > LONGEST_FIELD ? `${safe.slice(0, LONGEST_FIELD).toWellFormed()}...` : safe;
+};
+
+/** Fields as they may be written: short, and without secrets (S6), should an error's words bring one along. */
 const bounded = (fields: LogFields): LogFields =>
   Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [
-      name,
-      typeof value === "string" && value.length > LONGEST_FIELD ? `${value.slice(0, LONGEST_FIELD)}...` : value,
-    ]),
+    Object.entries(fields).map(([name, value]) => [name, typeof value === "string" ? fact(name, value) : value]),
   );
 
 /** Makes a log. */

@@ -3,6 +3,7 @@ import { BudgetReached } from "../agent/loop.ts";
 import { CompactionAborted, ContextCannotFit, InvalidView } from "../context/compact.ts";
 import { BucketUnavailable } from "../files/bucket-error.ts";
 import { type FailureKind, ModelError } from "../models/errors.ts";
+import { redact } from "../protocol/redact.ts";
 import { LeaseLost, StoreUnavailable } from "../store/errors.ts";
 import type { RunError } from "../store/finish.ts";
 
@@ -87,10 +88,15 @@ const abortedWords = (failure: CompactionAborted["failure"]): Words => {
 };
 
 /**
- * The error that a run is recorded and answered with.
+ * The error that a run is recorded and answered with, and that receivers of webhooks are told: without secrets (S6).
  * @returns what the caller is told; an unexpected error tells nothing of the inside
  */
 export const runErrorOf = (error: unknown): RunError => {
+  const told = inWords(error);
+  return { ...told, message: redact(told.message).text };
+};
+
+const inWords = (error: unknown): RunError => {
   if (error instanceof ModelError) return { ...BY_KIND[error.kind], message: sentence(error.message) };
   if (error instanceof ContextCannotFit) {
     return { ...cannotFit, message: `The session does not fit the model's context window: ${error.message}.` };

@@ -1,5 +1,6 @@
 /** What a sender posted, read within limits. */
 import { jsonDepth } from "../protocol/json-text.ts";
+import { isSecretName, redact } from "../protocol/redact.ts";
 
 /** Largest body, in bytes: no sender of the supported schemes posts more but GitHub, whose own limit is 25 MB and whose bodies seldom have 100 KB. */
 export const MAX_HOOK_BYTES = 1_048_576;
@@ -82,7 +83,10 @@ export const keptHeaders = (
 ): Readonly<Record<string, string>> =>
   Object.fromEntries(
     Object.entries(headers)
-      .filter(([name]) => !UNKEPT.test(name) && !unkept.includes(name))
+      .filter(([name]) => !UNKEPT.test(name) && !isSecretName(name) && !unkept.includes(name))
       .slice(0, MAX_HEADERS)
-      .map(([name, value]) => [name, value.slice(0, MAX_HEADER_CHARS).replaceAll("\u0000", "").toWellFormed()]),
+      .map(([name, value]) => [
+        name,
+        redact(value).text.slice(0, MAX_HEADER_CHARS).replaceAll("\u0000", "").toWellFormed(),
+      ]),
   );

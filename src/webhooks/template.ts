@@ -3,6 +3,7 @@
  * `eval`, which Workers forbid.
  */
 import Mustache from "mustache";
+import { besideSecret } from "../protocol/redact.ts";
 
 /** Most steps (tags and pieces of text, repetitions included) of one rendering: lists nested in lists multiply. */
 const MAX_STEPS = 20_000;
@@ -101,6 +102,8 @@ export const render = (template: string, view: object, { maxChars, write }: Rend
     return pieces.join("");
   } catch (error) {
     if (!(error instanceof Bound)) throw error;
-    return pieces.join("").slice(0, maxChars).toWellFormed() + CUT_NOTE;
+    const text = pieces.join("");
+    // Half a secret would be recognised by nothing that reads the prompt later (S6).
+    return text.slice(0, besideSecret(text, maxChars).before).toWellFormed() + CUT_NOTE;
   }
 };

@@ -1,4 +1,5 @@
 /** What a `grep` shows of its matches, within its limits. */
+import { besideSecret } from "../../protocol/redact.ts";
 import type { FilePath } from "../path.ts";
 import type { Found } from "../search.ts";
 import { headOf, tailOf } from "../text-cut.ts";
@@ -16,6 +17,8 @@ export interface Report {
 }
 
 const LINE_CHARS = 400;
+/** Longest secret that a cut goes around. */
+const SECRET_CHARS = 1_000;
 /** Shown before a match that is far into a long line. */
 const LEAD_CHARS = 100;
 /** Under the offload threshold, so that the pages of an answer are its own. */
@@ -26,7 +29,10 @@ const cutLine = (line: string, at: number): string => {
   if (line.length <= LINE_CHARS) return line;
   const from = at + LEAD_CHARS < LINE_CHARS ? 0 : at - LEAD_CHARS;
   const lead = from === 0 ? "" : "...";
-  return `${lead}${headOf(tailOf(line, line.length - from), LINE_CHARS)}... [${line.length} characters]`;
+  // The match is what was asked for; a secret that only the edge would tear is left out whole (S6).
+  const start = Math.min(besideSecret(line, from, SECRET_CHARS).after, Math.max(from, at));
+  const end = Math.max(besideSecret(line, from + LINE_CHARS, SECRET_CHARS).before, start);
+  return `${lead}${headOf(tailOf(line, line.length - start), end - start)}... [${line.length} characters]`;
 };
 
 /**

@@ -6,9 +6,9 @@ import { clipContent } from "../../context/clip.ts";
 import { demoteContent } from "../../context/demote.ts";
 import { estimateTokens } from "../../context/estimate.ts";
 import { findConstraints, findIdentifiers } from "../../context/identifiers.ts";
-import { redact } from "../../context/redact.ts";
 import { readOverflow } from "../../models/overflow.ts";
 import type { Role } from "../../protocol/messages.ts";
+import { redact } from "../../protocol/redact.ts";
 import { countText } from "../simulator/tokens.ts";
 
 interface Subject {
@@ -80,7 +80,46 @@ const SUBJECTS: readonly Subject[] = [
   {
     name: "redact",
     chars: 100_000,
-    texts: repeated("password=", "authorization: ", "-----BEGIN PRIVATE KEY-----", "a_", "://a:", "eyJ", "sk-", '\\"'),
+    texts: (chars) => ({
+      ...repeated(
+        "password=",
+        "authorization: ",
+        "-----BEGIN PRIVATE KEY-----",
+        "a_",
+        "://a:",
+        "eyJ",
+        "sk-",
+        '\\"',
+      )(chars),
+      ...repeated(
+        "-eyJaaaaaaaa",
+        "token",
+        "ghp_",
+        "secret='",
+        "-----END PRIVATE KEY-----",
+        "cookie: a=",
+        "curl -u a:",
+      )(chars),
+      ...repeated(
+        "QUJDREVGR0hJSktMTU5PUA==\n",
+        "mysql ",
+        "%3A%2F%2F",
+        "api_key: |\n ",
+        "basic QUJD",
+        "://a:b@",
+        "<token>",
+      )(chars),
+    }),
+    work: redact,
+  },
+  {
+    name: "redact, JSON",
+    chars: 100_000,
+    texts: (chars) => ({
+      "nested deeply": `${filled('{"a":[', (chars * 3) / 4)}0${filled("]}", chars / 4)}`,
+      pairs: `[${filled('{"name":"API_KEY","value":"x"},', chars)}0]`,
+      "one string": JSON.stringify({ a: filled('password="a" ', chars) }),
+    }),
     work: redact,
   },
   {

@@ -220,6 +220,16 @@ describe("the live ask (C4)", () => {
     expect(decide(log().injected("start").loop(50).rows)).toMatchObject({ keptAsk: null, pinned: null });
   });
 
+  it("keeps by default what it keeps for one message, and the ask in any case (C4)", () => {
+    const logs = [
+      log().chat(20).user("a new request"),
+      log().chat(15).user("snapshots").tools("s1"),
+      log().chat(15).user("work").loop(10),
+      log().user("cost:9000").chat(3),
+    ];
+    for (const { rows } of logs) expect(outcome(rows)).toEqual(outcome(rows, { minTailUserMessages: 1 }));
+  });
+
   it("may be more than one, by min_tail_user_messages", () => {
     const { rows } = log().chat(20);
     expect(outcome(rows, { minTailUserMessages: 5 })).toEqual({ kept: range(31, 40), pinned: null });

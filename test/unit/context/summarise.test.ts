@@ -99,6 +99,16 @@ describe("summarising", () => {
     expect(calls[0]?.prompt).toContain("<summary-data-1>\nOld facts.\n</summary-data-1>");
   });
 
+  it("gives the earlier summary no more than its share of the window, its middle left out (S1)", async () => {
+    const { port, calls } = summariser(() => ({ text: "New." }), 6_000);
+    const summary = `It began here. ${"Much was done. ".repeat(20_000)}It ended there.`;
+    await summarise(input(port, { base: { summary }, size: summarySize(20_000, 20_000) }));
+    for (const { system, prompt, maxTokens } of calls) {
+      expect(estimateTokens(system) + estimateTokens(prompt) + maxTokens).toBeLessThanOrEqual(6_000);
+    }
+    expect(calls[0]?.prompt).toMatch(/It began here\..*characters left out.*It ended there\./s);
+  });
+
   it("keeps secrets from the summariser and out of what it wrote (S6)", async () => {
     const { port, calls } = summariser(() => ({ text: "The password was hunter2." }));
     const rows: readonly SummaryRow[] = [

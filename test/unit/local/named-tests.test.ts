@@ -28,3 +28,24 @@ describe("every test that is named in", () => {
     expect(names.filter((_, index) => !found[index])).toEqual([]);
   });
 });
+
+/** `test/unit/context/cut.test.ts` "has an answer for %s": a file, and a title as its source has it. */
+const TITLED = /`(test\/[\w/.-]+)` "([^"]+)"/g;
+
+describe("every title that is named in", () => {
+  it.each(["docs/learning/11-compaction-lessons.md"])(
+    "%s is there, and every row of its tables names one",
+    async (page) => {
+      const text = await readFile(join(ROOT, page), "utf8");
+      const rows = text.split("\n").filter((line) => /^\| (?!---|what failed)/.test(line));
+      expect(rows.length).toBeGreaterThan(100);
+      expect(rows.filter((row) => row.match(TITLED) === null)).toEqual([]);
+      const named = [...text.matchAll(TITLED)].map(([, path = "", title = ""]) => ({ path, title }));
+      const sources = new Map<string, string>();
+      for (const { path } of named)
+        if (!sources.has(path)) sources.set(path, await readFile(join(ROOT, path), "utf8").catch(() => ""));
+      const missing = named.filter(({ path, title }) => sources.get(path)?.includes(title) !== true);
+      expect(missing.map(({ path, title }) => `${path}: ${title}`)).toEqual([]);
+    },
+  );
+});

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isSecretName, redact } from "../../../src/context/redact.ts";
+import { besideSecret, isSecretName, redact } from "../../../src/protocol/redact.ts";
 
 /** Made of parts, so that no scanner takes this file for a leak. */
 const join = (...parts: readonly string[]): string => parts.join("");
@@ -33,7 +33,8 @@ describe("redact (S6)", () => {
   test.each([
     ["Authorization: Bearer abc.def-123", "Authorization: Bearer [redacted authorization]"],
     ["-H 'authorization: Basic dXNlcjpwYXNz'", "-H 'authorization: Basic [redacted authorization]'"],
-    ['{"Authorization": "Token 9944b09199c62bcf"}', '{"Authorization": "Token [redacted authorization]"}'],
+    ['{"Authorization": "Token 9944b09199c62bcf"}', '{"Authorization": "[redacted authorization]"}'],
+    ['say {"Authorization": "Token 9944b09199c62bcf"}', 'say {"Authorization": "Token [redacted authorization]"}'],
     ["postgres://app:s3cr3t@db.internal:5432/main", "postgres://app:[redacted url_credentials]@db.internal:5432/main"],
     ["api_key=9f8e7d6c5b4a, next", "api_key=[redacted named_secret], next"],
     ['"client_secret": "q1w2e3r4t5y6"', '"client_secret": "[redacted named_secret]"'],
@@ -109,8 +110,51 @@ describe("redact (S6)", () => {
     }
   });
 
+  test("S6: one word, one line and one key of 8 MB run out of no stack, and go whole", () => {
+    const long = "a".repeat(8_000_000);
+    expect(redact(`ghp_${long}`).text).toBe("[redacted github_token]");
+    expect(redact(`-----BEGIN PRIVATE KEY-----\n${long}`).text).toBe("[redacted pem]");
+    for (const text of [
+      long,
+      " ".repeat(8_000_000),
+      `Bearer ${long}`,
+      `Authorization: x ${long}`,
+      `{"a"${" ".repeat(9_999)}:1}`,
+    ])
+      expect(() => redact(text)).not.toThrow();
+    expect(redact(JSON.stringify({ password: long })).text).toBe('{"password":"[redacted named_secret]"}');
+  });
+
   test("S6: names of secrets are told from names that hold the word", () => {
     expect(["password", "apiKey", "client_secret", "authToken"].filter(isSecretName)).toHaveLength(4);
     expect(["file_path", "max_tokens", "keyboard", "secretary", "tokens"].filter(isSecretName)).toEqual([]);
+  });
+});
+
+describe("besideSecret (S6)", () => {
+  const secret = join("gh", "p_", body);
+  const text = `the token ${secret} is in use`;
+  const [start, end] = [text.indexOf(secret), text.indexOf(secret) + secret.length];
+
+  test("S6: a cut within a secret moves to its edges, any other stays where it is", () => {
+    expect(besideSecret(text, start + 5)).toEqual({ before: start, after: end });
+    for (const at of [0, 3, start, end, text.length]) expect(besideSecret(text, at)).toEqual({ before: at, after: at });
+  });
+
+  test("S6: no cut of a text leaves a piece of a secret on either side, however small the text around it", () => {
+    const piece = fc.oneof(fc.string({ maxLength: 8 }), fc.constantFrom(...SECRETS.map(([, , each]) => ` ${each} `)));
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 6 }), fc.nat(400), (pieces, at) => {
+        const whole = pieces.join("");
+        const { before, after } = besideSecret(whole, Math.min(at, whole.length));
+        const left = redact(whole.slice(0, before)).text + redact(whole.slice(after)).text;
+        for (const [, , each] of SECRETS) {
+          if (!whole.includes(` ${each} `)) continue;
+          expect(left).not.toContain(each.slice(0, 24));
+          expect(left).not.toContain(each.slice(-16));
+        }
+      }),
+      { numRuns: 500 },
+    );
   });
 });
