@@ -1,8 +1,8 @@
 /** Which requests a view still shows although their answers are behind its summary (section 11, C4). */
 import type { LogRow } from "../protocol/messages.ts";
+import { redact } from "../protocol/redact.ts";
 import { askText, isUserOriginated, openAsk } from "./ask.ts";
 import type { AnsweredRequests } from "./handoff.ts";
-import { redact } from "./redact.ts";
 import { contains, type SeqRange } from "./view-state.ts";
 
 /** Enough to know a message by. */

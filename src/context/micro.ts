@@ -5,6 +5,7 @@
  */
 import { seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
+import { redact } from "../protocol/redact.ts";
 import { coveredHash } from "./covered-hash.ts";
 import { afterFailure, afterMicro } from "./guards/after.ts";
 import { decideGuards } from "./guards/decide.ts";
@@ -23,7 +24,6 @@ import {
 import { defragSummary, type MicroSummary, summariseExchange } from "./micro-summary.ts";
 import { allowance, coveredWith, type MicroInput, paysFor, sectionsWith, viewWith } from "./micro-view.ts";
 import type { RevisionChange, SummaryFailure } from "./ports.ts";
-import { redact } from "./redact.ts";
 import { problemsOf } from "./summarise-step.ts";
 import { PROMPT_VERSION } from "./summary-prompt.ts";
 import type { SizedView } from "./view.ts";
