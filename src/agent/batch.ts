@@ -23,6 +23,12 @@ export interface Batch {
   readonly mayHaveRun: boolean;
 }
 
+/** A span's name is one of few: a name that the model made up is an attribute, which is redacted (S6), and no more. */
+const spanName = (called: string, tools: readonly Tool[]): string =>
+  tools.some(({ name }) => name === called)
+    ? `${genai.operation.executeTool} ${called}`
+    : `${genai.operation.executeTool} (unknown)`;
+
 const runTools = (turn: Turn, calls: readonly ToolCall[], tools: readonly Tool[]): Promise<readonly AnsweredCall[]> =>
   runToolBatch(calls, {
     tools,
@@ -35,7 +41,7 @@ const runTools = (turn: Turn, calls: readonly ToolCall[], tools: readonly Tool[]
       const wrapped = wrapTool(turn.stack, exec, turn.run);
       return (call, context) =>
         turn.run.tracer.span(
-          `${genai.operation.executeTool} ${call.name}`,
+          spanName(call.name, tools),
           {
             kind: "internal",
             parent: turn.run.span,

@@ -136,6 +136,17 @@ describe("the spans of a turn", () => {
     expect(only("chat claude-sonnet-5-5")).toMatchObject({ error: true, attributes: { "error.type": "ModelError" } });
   });
 
+  it("(S6) have a name of few, whatever name the model calls a tool by", async () => {
+    spans.length = 0;
+    const session = (await call("POST", "/v1/sessions", {})).body.id;
+    const called = { type: "tool_use" as const, id: "toolu_2", name: "made_up_by_the_model", input: {} };
+    platform.simulator.enqueue({ reply: { content: [called] } });
+    platform.simulator.enqueue({ reply: { content: "There is no such tool." } });
+    await call("POST", `/v1/sessions/${session}/turns`, { input: "go" });
+    await vi.waitFor(() => only("invoke_agent hango"), { timeout: 10_000 });
+    expect(only("execute_tool (unknown)").attributes).toMatchObject({ "gen_ai.tool.name": "made_up_by_the_model" });
+  });
+
   it("hold no content: no prompt, no answer, no file, no key, no address", () => {
     const everything = bodies.join("\n") + platform.logs.join("\n");
     for (const secret of ["private", "traced key", "traced%20key", "hango_", "postgresql://"])
