@@ -14,8 +14,8 @@ export type RunStatus = "queued" | "running" | "requires_action" | "completed" |
 export const isOver = (status: RunStatus): boolean =>
   status === "completed" || status === "failed" || status === "cancelled";
 
-/** What started a run: a request for a turn, something that a trigger received, or work between turns. */
-export type RunTrigger = "api" | "trigger" | "maintenance";
+/** What started a run: a request for a turn, something that a trigger received, work between turns, or a call of another run. */
+export type RunTrigger = "api" | "trigger" | "maintenance" | "subagent";
 
 export interface RunRecord {
   readonly id: RunId;

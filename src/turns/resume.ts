@@ -18,7 +18,7 @@ const callsOf = (row: LogRow): readonly ToolCall[] =>
   });
 
 /** The text of an answer, as its run shows it. */
-const textOf = (row: LogRow | undefined): string =>
+export const textOf = (row: Pick<LogRow, "content"> | undefined): string =>
   row === undefined
     ? ""
     : arrayElements(row.content)
