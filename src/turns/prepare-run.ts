@@ -19,14 +19,11 @@ import { r2FileSystem } from "../files/r2.ts";
 import { fileTools } from "../files/tools/file-tools.ts";
 import type { ResolveMedia } from "../models/provider.ts";
 import { isStrict } from "../models/providers.ts";
-import type { EventSink } from "../protocol/events.ts";
 import { inlineMedia } from "../protocol/media-text.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import { type ForcedCompaction, NO_SKILLS, type PrivateState, type RunContext } from "../protocol/middleware.ts";
 import { LOAD_SKILL } from "../protocol/skill-file.ts";
 import { LeaseLost } from "../store/errors.ts";
-import type { LoadedSession } from "../store/loaded-session.ts";
-import type { RunRecord } from "../store/runs.ts";
 import type { Span } from "../telemetry/tracer.ts";
 import { withinBudget } from "./budget.ts";
 import { compactionOptions, learnedWithOf, liveViewOf, sessionProfile } from "./compaction.ts";
@@ -35,24 +32,12 @@ import { HandedOver, RunCancelled } from "./failure.ts";
 import { createJournal, type RunJournal } from "./journal.ts";
 import { modelProvider } from "./model-provider.ts";
 import { sessionRoot } from "./objects.ts";
+import type { ExecuteRun, ParentRun, RunRequest } from "./run-request.ts";
 import { readSettings, readTodos } from "./settings.ts";
 import { guardRecordOf, guardsToStore } from "./stored-guards.ts";
 import { subagentTypes } from "./subagent-types.ts";
 import { createSubagentUse, plus } from "./subagent-use.ts";
-import { createDelegation, type ParentRun } from "./subagents.ts";
-
-export interface RunRequest {
-  readonly session: LoadedSession;
-  /** Aborted when nobody waits for the run in this request any more: it is then soon left to the queue. Absent where there is no hurry. */
-  readonly detached?: AbortSignal;
-  /** When the request arrived, ms since the epoch: where the turn's time and overhead begin. */
-  readonly startedMs: number;
-  readonly sink: EventSink;
-  /** For a subagent's run: the one that gave it its task. */
-  readonly parent?: ParentRun;
-}
-
-export type ExecuteRun = (deps: Deps, request: RunRequest) => Promise<RunRecord>;
+import { createDelegation } from "./subagents.ts";
 
 /** Where nothing of the stack is run, only looked at. */
 const noExecution: ExecuteRun = () => Promise.reject(new Error("work between turns gives no tasks"));

@@ -12,8 +12,9 @@ import type { Deps } from "./deps.ts";
 import { CallerTooLate, HandedOver, RunCancelled, RunStopped, runErrorOf, TurnTimedOut } from "./failure.ts";
 import { sendForNext } from "./next-run.ts";
 import { writePendingFiles } from "./pending-files.ts";
-import { type PreparedRun, prepareRun, type RunRequest } from "./prepare-run.ts";
+import { type PreparedRun, prepareRun } from "./prepare-run.ts";
 import { resume } from "./resume.ts";
+import type { RunRequest } from "./run-request.ts";
 import { watchRun } from "./watch-run.ts";
 
 /** Starts of a run whose Worker died each time, before it is failed (issue: at most 3 attempts). */

@@ -8,32 +8,16 @@ import { type ToolContext, type ToolResult, toolError } from "../protocol/tool.t
 import { LeaseLost } from "../store/errors.ts";
 import type { LoadedSession } from "../store/loaded-session.ts";
 import type { RunRecord } from "../store/runs.ts";
-import type { Used } from "../store/statements.ts";
 import { lastAnswer, type SubagentIds, startSubagent } from "../store/subagents.ts";
-import type { Span } from "../telemetry/tracer.ts";
+import { textOf } from "./answer-text.ts";
 import type { Deps } from "./deps.ts";
 import type { RunJournal } from "./journal.ts";
 import { loadLimits } from "./load-limits.ts";
-import type { ExecuteRun } from "./prepare-run.ts";
-import { textOf } from "./resume.ts";
 import { newRow } from "./rows.ts";
+import type { ExecuteRun } from "./run-request.ts";
 import type { SubagentSettings } from "./settings.ts";
 import { subagentSession } from "./subagent-types.ts";
 import { NOTHING, plus, type SubagentUse } from "./subagent-use.ts";
-
-/** What a run has of the one that gave it its task. */
-export interface ParentRun {
-  /** Ends the subagent; what it is aborted with decides how. */
-  readonly signal: AbortSignal;
-  /** Has it left to another Worker at its next step, with its parent. */
-  readonly leave: AbortSignal;
-  readonly withinBudget: () => boolean;
-  /** The call's span. */
-  readonly span: Span | undefined;
-  readonly type: string;
-  /** Told once how to ask what it has used. */
-  readonly onStarted: (used: () => Used) => void;
-}
 
 export interface SubagentWiring {
   readonly deps: Deps;
