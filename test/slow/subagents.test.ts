@@ -1,0 +1,144 @@
+/** The process is killed in the middle of a subagent's work, for real; another one goes on with the parent, and with the subagent. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { type Simulator, startSimulator } from "../../src/local/simulator/server.ts";
+import { type TestDatabase, testDatabase } from "../support/database.ts";
+import { callerOf, makeTenant, type Tenant } from "../support/platform.ts";
+
+let database: TestDatabase;
+let simulator: Simulator;
+let tenant: Tenant;
+const folder = mkdtempSync(join(tmpdir(), "hango-subagents-"));
+const children: ChildProcess[] = [];
+
+const startRunner = async () => {
+  const child = spawn(process.execPath, ["src/local/main.ts", "--json"], {
+    cwd: join(import.meta.dirname, "../.."),
+    detached: true,
+    stdio: ["ignore", "pipe", "ignore"],
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      PORT: "0",
+      HANGO_DATA_DIR: folder,
+      DATABASE_URL: database.connectionString,
+      ANTHROPIC_API_KEY: "simulator",
+      ANTHROPIC_BASE_URL: simulator.url,
+    },
+  });
+  children.push(child);
+  const line = await new Promise<string>((resolve, reject) => {
+    let out = "";
+    child.stdout?.on("data", (chunk) => {
+      out += chunk;
+      if (out.includes("\n")) resolve(out.slice(0, out.indexOf("\n")));
+    });
+    child.once("exit", (code) => reject(new Error(`the runner ended with ${code}`)));
+  });
+  return { url: String(JSON.parse(line).url), child };
+};
+
+/** SIGKILL to the runner and to workerd: no handler runs, nothing is said to the database. */
+const kill = async (child: ChildProcess): Promise<void> => {
+  const gone = new Promise((resolve) => child.once("exit", resolve));
+  if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+  await gone;
+};
+
+beforeAll(async () => {
+  database = await testDatabase({ kind: "postgres" });
+  simulator = await startSimulator();
+  tenant = await makeTenant(database);
+}, 120_000);
+afterAll(async () => {
+  for (const child of children) if (child.exitCode === null && child.signalCode === null) await kill(child);
+  await simulator.close();
+  await database.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const task = (id: string, prompt: string) => ({
+  type: "tool_use" as const,
+  id,
+  name: "task",
+  input: { description: prompt, prompt, subagent_type: "general-purpose" },
+});
+
+it("a process killed in the middle of two subagents: the next one finds the answer of the one that had ended and goes on with the other; no call is made twice, none counted twice (M7)", async () => {
+  const first = await startRunner();
+  const call = callerOf(first.url, tenant);
+  const session = (await call("POST", "/v1/sessions", {})).body.id;
+  simulator.enqueue({ reply: { content: [task("toolu_a", "short task"), task("toolu_b", "long task")] } });
+  simulator.enqueue({ match: { contains: '"text":"short task"' }, reply: { content: "short answer" } });
+  simulator.enqueue({
+    match: { contains: '"text":"long task"' },
+    reply: {
+      content: [
+        { type: "text", text: "the first step" },
+        { type: "tool_use", name: "write_file", input: { file_path: "/kept.md", content: "written once" } },
+      ],
+    },
+  });
+  simulator.enqueue({
+    match: { contains: "the first step" },
+    hold: { name: "killed", at: "start" },
+    reply: { content: "" },
+  });
+  const cut = call("POST", `/v1/sessions/${session}/turns`, { input: "go" }).then(
+    () => "answered",
+    () => "cut",
+  );
+  await simulator.reached("killed");
+  const runs = async () =>
+    await database.sql(
+      "select s.depth, r.id, r.status, r.attempts, r.steps from runs r join sessions s on s.id = r.session_id order by r.id",
+    );
+  await vi.waitFor(async () => {
+    const ended = (await runs()).filter(({ status }) => status === "completed");
+    expect(ended).toHaveLength(1);
+  });
+  await kill(first.child);
+  expect(await cut).toBe("cut");
+  const before = (await runs()).map(({ id }) => id);
+  const requests = simulator.requests.length;
+
+  await database.advanceClock(181);
+  simulator.enqueue({ match: { contains: "the first step" }, reply: { content: "long answer" } });
+  simulator.enqueue({ reply: { content: "Both are done." } });
+  const second = await startRunner();
+  const again = callerOf(second.url, tenant);
+  // Whoever asks for the session next has the run sent for that it waits for.
+  const next = await again("POST", `/v1/sessions/${session}/turns`, { input: "and?", on_busy: "queue", wait: 0 });
+  const [parent] = (await again("GET", `/v1/sessions/${session}/runs?order=asc`)).body.data;
+  simulator.enqueue({ reply: { content: "Nothing else." } });
+  await vi.waitFor(async () => expect((await again("GET", `/v1/runs/${next.body.id}`)).body.status).toBe("completed"), {
+    timeout: 60_000,
+    interval: 200,
+  });
+  expect((await again("GET", `/v1/runs/${parent.id}`)).body).toMatchObject({
+    status: "completed",
+    output_text: "Both are done.",
+    attempts: 2,
+  });
+  const subagents = (await again("GET", `/v1/sessions?parent=${session}`)).body.data;
+  expect(subagents).toHaveLength(2);
+  expect((await runs()).map(({ id }) => id).filter((id) => id !== next.body.id)).toEqual(before);
+  const results = (await again("GET", `/v1/sessions/${session}/messages?order=asc`)).body.data[2].content;
+  expect(results.map(({ content }: { content: string }) => content)).toEqual(["short answer", "long answer"]);
+  expect((await again("GET", `/v1/sessions/${session}/files/kept.md`)).body).toBe("written once");
+  // The call that was cut, made again; the parent's last one; and the next turn.
+  expect(simulator.requests.length - requests).toBe(3);
+  const usage = (await again("GET", "/v1/usage?group_by=purpose&order=asc")).body.data;
+  expect(usage.map((row: { purpose: string; calls: number }) => [row.purpose, row.calls])).toEqual([
+    ["subagent", 3],
+    ["turn", 3],
+  ]);
+  const total = (name: string) => usage.reduce((sum: number, row: Record<string, number>) => sum + (row[name] ?? 0), 0);
+  const { body: counted } = await again("GET", `/v1/sessions/${session}`);
+  for (const name of ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"])
+    expect([name, counted.usage[name]]).toEqual([name, total(name)]);
+  expect(counted.usage.cost_usd).toBeCloseTo(total("cost_usd"), 10);
+}, 120_000);
