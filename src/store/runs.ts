@@ -107,14 +107,15 @@ export interface RunFilter {
   readonly status?: RunStatus | undefined;
 }
 
-/** A page of a tenant's runs. @throws StoreUnavailable */
+/** A page of a tenant's runs: of one session, or of all that callers talk to. @throws StoreUnavailable */
 export const listRuns = async (
   db: Db,
   tenantId: TenantId,
   filter: RunFilter,
   page: Page,
 ): Promise<readonly RunRecord[]> => {
-  const ofSession = filter.sessionId === undefined ? sql`true` : sql`r.session_id = ${filter.sessionId}`;
+  const ofSession =
+    filter.sessionId === undefined ? sql`r.trigger <> 'subagent'` : sql`r.session_id = ${filter.sessionId}`;
   const ofStatus = filter.status === undefined ? sql`true` : sql`r.status = ${filter.status}`;
   const [rows] = await db.batch(
     [

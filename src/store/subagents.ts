@@ -56,6 +56,8 @@ export interface StartedSubagent {
 export const startSubagent = async (db: Db, start: StartSubagent): Promise<StartedSubagent> => {
   const { parent, ids, callId } = start;
   const held = sql`exists (select 1 from session_heads h where ${leaseHeld(parent.lease)})`;
+  // An erasure of the parent comes before this, and then there is no lease, or after it, and then it finds the session.
+  const lock = sql`select 1 from session_heads h where ${leaseHeld(parent.lease)} for share`;
   const session = {
     id: ids.sessionId,
     tenantId: parent.tenantId,
@@ -81,6 +83,7 @@ export const startSubagent = async (db: Db, start: StartSubagent): Promise<Start
   const own = sql`sessions s where s.id = ${ids.sessionId} and s.tenant_id = ${parent.tenantId} and ${held}`;
   const results = await db.batch(
     [
+      lock,
       ...insertSession(session, null, held),
       findRunStatement(parent.tenantId, ids.runId),
       sql`insert into runs (id, tenant_id, session_id, key_id, status, trigger, model)
@@ -97,7 +100,7 @@ export const startSubagent = async (db: Db, start: StartSubagent): Promise<Start
     ],
     { name: "start subagent", repeatable: true },
   );
-  const before = results[2]?.[0];
+  const before = results[3]?.[0];
   return {
     take: takenOf({ tenantId: parent.tenantId, runId: ids.runId }, results),
     before: before === undefined ? null : runRecord(before),

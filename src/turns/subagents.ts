@@ -140,6 +140,8 @@ export const createDelegation = (wiring: SubagentWiring): Delegation => {
     const type = types.find(({ name }) => name === task.type);
     if (type === undefined) throw new Error("the type is checked by the tool");
     const ids = await subagentIds(session.lease.holder, context.callId);
+    // From here on there may be one, whatever the store's answer.
+    use.watch(() => NOTHING, NOTHING)();
     for (;;) {
       context.signal.throwIfAborted();
       if (leave.aborted) return { kind: "left" };
@@ -150,7 +152,6 @@ export const createDelegation = (wiring: SubagentWiring): Delegation => {
           return execute(take.session, task.type, context);
         case "over":
           if (before === null) throw new LeaseLost();
-          use.watch(() => NOTHING, NOTHING)();
           journal.delegated(context.callId, { ...ids, type: task.type });
           return answered(before);
         case "held":

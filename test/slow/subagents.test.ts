@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { type Simulator, startSimulator } from "../../src/local/simulator/server.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
-import { callerOf, makeTenant, type Tenant } from "../support/platform.ts";
+import { callerOf, makeTenant, startTestPlatform, type Tenant } from "../support/platform.ts";
 
 let database: TestDatabase;
 let simulator: Simulator;
@@ -141,4 +141,106 @@ it("a process killed in the middle of two subagents: the next one finds the answ
   for (const name of ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"])
     expect([name, counted.usage[name]]).toEqual([name, total(name)]);
   expect(counted.usage.cost_usd).toBeCloseTo(total("cost_usd"), 10);
+}, 120_000);
+
+it("subagents of subagents, where the deployment allows it: on the files of the session at the top, in its totals, cancelled and erased with it", async () => {
+  const platform = await startTestPlatform({ variables: { HANGO_SUBAGENT_MAX_DEPTH: "2" } });
+  try {
+    const own = await makeTenant(platform.database);
+    const call = callerOf(platform.url, own);
+    const session = (await call("POST", "/v1/sessions", {})).body.id;
+    await call("PUT", `/v1/sessions/${session}/files/deep.md`, "far down", { "Content-Type": "text/markdown" });
+    const turn = (input: string, more = {}) => call("POST", `/v1/sessions/${session}/turns`, { input, ...more });
+    const done = (await turn("delegate: delegate: read /deep.md")).body;
+    expect(done).toMatchObject({ status: "completed", output_text: expect.stringContaining("far down") });
+    const below = async (id: string) => (await call("GET", `/v1/sessions?parent=${id}`)).body.data;
+    const [child] = await below(session);
+    const [grandchild] = await below(child.id);
+    expect([child.parent.depth, grandchild.parent.depth, await below(grandchild.id)]).toEqual([1, 2, []]);
+    const sum = async (id: string) => {
+      const rows = await platform.database.sql(
+        "select sum(output_tokens)::int as tokens from usage_records where session_id = $1",
+        [id],
+      );
+      return Number(rows[0]?.tokens);
+    };
+    const [top, middle, bottom] = [await sum(session), await sum(child.id), await sum(grandchild.id)];
+    const shown = async (id: string) => (await call("GET", `/v1/sessions/${id}`)).body.usage.output_tokens;
+    expect([done.usage.output_tokens, await shown(session), await shown(child.id), await shown(grandchild.id)]).toEqual(
+      [top + middle + bottom, top + middle + bottom, middle + bottom, bottom],
+    );
+
+    platform.simulator.enqueue({
+      match: { contains: '"text":"wait there"' },
+      hold: { name: "deep", at: "start" },
+      reply: { content: "" },
+    });
+    const { id } = (await turn("delegate: delegate: wait there", { background: true })).body;
+    await platform.simulator.reached("deep");
+    await call("POST", `/v1/runs/${id}/cancel`, {});
+    const statuses = async () =>
+      (
+        await platform.database.sql(
+          "select status from runs where created_at >= (select created_at from runs where id = $1)",
+          [id],
+        )
+      ).map(({ status }) => status);
+    await vi.waitFor(async () => expect(await statuses()).toEqual(["cancelled", "cancelled", "cancelled"]), {
+      timeout: 20_000,
+    });
+    platform.simulator.reset();
+
+    expect((await call("DELETE", `/v1/sessions/${session}`)).status).toBe(200);
+    for (const gone of [child.id, grandchild.id]) expect((await call("GET", `/v1/sessions/${gone}`)).status).toBe(404);
+    await vi.waitFor(async () => expect(await platform.database.sql("select id from sessions")).toEqual([]), {
+      timeout: 20_000,
+    });
+    const left = "select (select count(*)::int from messages) as messages, (select count(*)::int from runs) as runs";
+    expect(await platform.database.sql(left)).toEqual([{ messages: 0, runs: 0 }]);
+  } finally {
+    await platform.close();
+  }
+}, 120_000);
+
+it("a subagent is compacted by itself: its own history file beside its parent's, whose view stays as it is", async () => {
+  const platform = await startTestPlatform();
+  try {
+    const call = callerOf(platform.url, await makeTenant(platform.database));
+    const session = (await call("POST", "/v1/sessions", {})).body.id;
+    const messages = async (id: string) => (await call("GET", `/v1/sessions/${id}/messages?order=asc`)).body.data;
+    await call("PATCH", `/v1/sessions/${session}`, { context: { max_input_tokens: 12_000 } });
+    const line = "The harbour master writes down every ship that comes in. ";
+    const body = line.repeat(160);
+    for (const name of ["a", "b", "c", "d", "e", "f"])
+      await call("PUT", `/v1/sessions/${session}/files/${name}.md`, body, { "Content-Type": "text/markdown" });
+    platform.simulator.enqueue({ reply: { content: [task("toolu_a", "read all of it")] } });
+    for (const name of ["a", "b", "c", "d", "e", "f"])
+      platform.simulator.enqueue({
+        match: { contains: "another agent has given you", purpose: "turn" },
+        reply: { content: [{ type: "tool_use", name: "read_file", input: { file_path: `/${name}.md` } }] },
+      });
+    platform.simulator.enqueue({
+      match: { contains: "another agent has given you", purpose: "turn" },
+      reply: { content: "ships, all of them" },
+    });
+    platform.simulator.enqueue({ match: { purpose: "turn" }, reply: { content: "thank you" } });
+    expect((await call("POST", `/v1/sessions/${session}/turns`, { input: "go" })).body).toMatchObject({
+      status: "completed",
+      output_text: "thank you",
+    });
+    const [child] = (await call("GET", `/v1/sessions?parent=${session}`)).body.data;
+    const compactions = (await call("GET", `/v1/sessions/${child.id}/compactions`)).body.data;
+    expect(compactions.length).toBeGreaterThan(0);
+    expect(compactions[0].history.path).toBe(`/conversation_history/${child.id}.md`);
+    expect((await call("GET", `/v1/sessions/${session}/compactions`)).body.data).toEqual([]);
+    const history = await call("GET", `/v1/sessions/${session}/files/conversation_history/${child.id}.md`);
+    expect([history.status, String(history.body).includes("### Call of read_file")]).toEqual([200, true]);
+    expect((await messages(session)).length).toBe(4);
+    const purposes = (await call("GET", "/v1/usage?group_by=purpose")).body.data.map(
+      (row: { purpose: string }) => row.purpose,
+    );
+    expect(purposes.sort()).toEqual(["subagent", "summarize", "turn"]);
+  } finally {
+    await platform.close();
+  }
 }, 120_000);

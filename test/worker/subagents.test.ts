@@ -275,36 +275,22 @@ describe("a subagent", () => {
       { timeout: 20_000, interval: 100 },
     );
   });
+});
 
-  it("is compacted by itself: its own history file beside its parent's, whose view stays as it is", async () => {
-    await call("PATCH", `/v1/sessions/${session}`, { context: { max_input_tokens: 12_000 } });
-    const line = "The harbour master writes down every ship that comes in. ";
-    const body = line.repeat(160);
-    for (const name of ["a", "b", "c", "d", "e", "f"])
-      await call("PUT", `/v1/sessions/${session}/files/${name}.md`, body, { "Content-Type": "text/markdown" });
-    platform.simulator.enqueue({ reply: { content: [task("toolu_a", "read all of it")] } });
-    for (const name of ["a", "b", "c", "d", "e", "f"])
-      platform.simulator.enqueue({
-        match: { contains: IN_SUBAGENT, purpose: "turn" },
-        reply: { content: [{ type: "tool_use", name: "read_file", input: { file_path: `/${name}.md` } }] },
-      });
-    platform.simulator.enqueue({
-      match: { contains: IN_SUBAGENT, purpose: "turn" },
-      reply: { content: "ships, all of them" },
-    });
-    platform.simulator.enqueue({ match: { purpose: "turn" }, reply: { content: "thank you" } });
-    expect((await turn({ input: "go" })).body).toMatchObject({ status: "completed", output_text: "thank you" });
-    const [child] = await subagents();
-    const compactions = (await call("GET", `/v1/sessions/${child.id}/compactions`)).body.data;
-    expect(compactions.length).toBeGreaterThan(0);
-    expect(compactions[0].history.path).toBe(`/conversation_history/${child.id}.md`);
-    expect((await call("GET", `/v1/sessions/${session}/compactions`)).body.data).toEqual([]);
-    const history = await call("GET", `/v1/sessions/${session}/files/conversation_history/${child.id}.md`);
-    expect([history.status, String(history.body).includes("### Call of read_file")]).toEqual([200, true]);
-    expect((await messages(session)).length).toBe(4);
-    const purposes = (await call("GET", "/v1/usage?group_by=purpose")).body.data.map(
-      (row: { purpose: string }) => row.purpose,
-    );
-    expect(purposes.sort()).toEqual(["subagent", "summarize", "turn"]);
-  });
+it("subagents of a session are checked, with the place of what is wrong, and shown", async () => {
+  const reader = { name: "reader", description: "Reads." };
+  const ask = { name: "ask_user", description: "Asks.", input_schema: { type: "object" } };
+  const wrong: readonly [object, string][] = [
+    [{ subagents: [reader, reader] }, "subagents[1].name"],
+    [{ subagents: [{ ...reader, tools: ["nothing"] }] }, "subagents[0].tools[0]"],
+    [{ subagents: [{ ...reader, tools: ["ask_user"] }], tools: [ask] }, "subagents[0].tools[0]"],
+  ];
+  for (const [body, param] of wrong)
+    expect((await call("POST", "/v1/sessions", body)).body.error).toMatchObject({ code: "invalid_request", param });
+  const named = { subagents: [{ ...reader, tools: ["ask_user"] }] };
+  expect((await call("PATCH", `/v1/sessions/${session}`, named)).body.error.param).toBe("subagents[0].tools[0]");
+  expect((await call("PATCH", `/v1/sessions/${session}`, { subagents: [reader] })).body.subagents).toEqual([reader]);
+  expect((await call("PATCH", `/v1/sessions/${session}`, { subagents: null })).body.subagents).toBe(null);
+  expect((await call("PATCH", `/v1/sessions/${session}`, { subagents: false })).body.subagents).toBe(false);
+  expect((await turn({ input: "delegate: list /" })).body.output_text).toContain("I have no tool task.");
 });
