@@ -244,3 +244,26 @@ it("a subagent is compacted by itself: its own history file beside its parent's,
     await platform.close();
   }
 }, 120_000);
+
+it("subagents end with the deadline of their parent's turn, whose error says so", async () => {
+  const platform = await startTestPlatform({ variables: { HANGO_TURN_TIMEOUT_MS: "4000" } });
+  try {
+    const call = callerOf(platform.url, await makeTenant(platform.database));
+    const session = (await call("POST", "/v1/sessions", {})).body.id;
+    platform.simulator.enqueue({ reply: { content: [task("toolu_a", "wait a"), task("toolu_b", "wait b")] } });
+    const match = { contains: "another agent has given you" };
+    platform.simulator.enqueue({ match, hold: { name: "late", at: "start" }, reply: { content: "" }, times: 2 });
+    const { body } = await call("POST", `/v1/sessions/${session}/turns`, { input: "go" });
+    expect(body.error.code).toBe("timeout");
+    const runs = await platform.database.sql("select trigger, status from runs order by trigger");
+    expect(runs.map(({ trigger, status }) => `${trigger} ${status}`)).toEqual([
+      "api failed",
+      "subagent cancelled",
+      "subagent cancelled",
+    ]);
+    const held = await platform.database.sql("select session_id from session_heads where lease_holder is not null");
+    expect(held).toEqual([]);
+  } finally {
+    await platform.close();
+  }
+}, 120_000);

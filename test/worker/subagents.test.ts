@@ -157,6 +157,26 @@ describe("a task", () => {
     expect((await messages(child.id)).length).toBe(1);
   });
 
+  it("that is cancelled by itself is an error result, and its parent goes on", async () => {
+    platform.simulator.enqueue({ reply: { content: [task("toolu_a", "wait here")] } });
+    platform.simulator.enqueue({
+      match: { contains: IN_SUBAGENT },
+      hold: { name: "alone", at: "start" },
+      reply: { content: "no" },
+    });
+    const { id } = (await turn({ input: "go", background: true })).body;
+    await platform.simulator.reached("alone");
+    platform.simulator.enqueue({ reply: { content: "without it" } });
+    const [child] = await subagents();
+    const [work] = (await call("GET", `/v1/sessions/${child.id}/runs`)).body.data;
+    expect(work).toMatchObject({ status: "running", trigger: "subagent" });
+    expect((await call("GET", "/v1/runs")).body.data.map((each: { id: string }) => each.id)).toEqual([id]);
+    await call("POST", `/v1/runs/${work.id}/cancel`, {});
+    await ended(id, "completed");
+    expect((await run(id)).output_text).toBe("without it");
+    expect((await resultsOf())[0].content).toContain("The subagent was cancelled.");
+  });
+
   it("is gone on with by the Worker that goes on with its parent, with one subagent and no call made twice", async () => {
     platform.simulator.enqueue({ reply: { content: [task("toolu_a", "look twice")] } });
     platform.simulator.enqueue({
@@ -288,6 +308,8 @@ it("subagents of a session are checked, with the place of what is wrong, and sho
   for (const [body, param] of wrong)
     expect((await call("POST", "/v1/sessions", body)).body.error).toMatchObject({ code: "invalid_request", param });
   const named = { subagents: [{ ...reader, tools: ["ask_user"] }] };
+  const trigger = { type: "cron", schedule: { cron: "0 8 * * *" }, prompt: "Good morning.", session: named };
+  expect((await call("POST", "/v1/triggers", trigger)).body.error.param).toBe("session.subagents[0].tools[0]");
   expect((await call("PATCH", `/v1/sessions/${session}`, named)).body.error.param).toBe("subagents[0].tools[0]");
   expect((await call("PATCH", `/v1/sessions/${session}`, { subagents: [reader] })).body.subagents).toEqual([reader]);
   expect((await call("PATCH", `/v1/sessions/${session}`, { subagents: null })).body.subagents).toBe(null);
