@@ -46,8 +46,9 @@ export const subagentSession = (
 ): Pick<StartSubagent, "model" | "system" | "tools" | "settings"> => {
   const { budget: _, max_steps: maxSteps, max_tokens: maxTokens, thinking, context, ...rest } = settings;
   const same = type.model === undefined || type.model === model;
-  const { max_input_tokens: window, ...windowFree } = (context ?? {}) as Readonly<Record<string, unknown>>;
-  const ownContext = same && window !== undefined ? { ...windowFree, max_input_tokens: window } : windowFree;
+  const given = (context ?? {}) as Readonly<Record<string, unknown>>;
+  const { max_input_tokens: _window, strict_alternation: _strict, ...ofAnyModel } = given;
+  const ownContext = same ? given : ofAnyModel;
   const steps = type.max_steps ?? maxSteps;
   const { tools: names } = type;
   return {
