@@ -220,6 +220,15 @@ export const variables = {
     },
     wholeNumber(1, 604_800),
   ),
+  HANGO_SUBAGENT_MAX_DEPTH: variable.defaulted(
+    {
+      description:
+        "How deep subagents may be nested: with 1 a session has subagents and they have none; with 0 there are none. Each level multiplies what a turn can cost.",
+      ...wholeNumber.words(0, 3),
+      default: "1",
+    },
+    wholeNumber(0, 3),
+  ),
   HANGO_PROVIDER_MAX_RETRIES: variable.defaulted(
     {
       description:
@@ -497,6 +506,7 @@ export const parseConfig = (env: unknown) => {
     toolTimeoutMs: v.HANGO_TOOL_TIMEOUT_MS,
     turnTimeoutMs: v.HANGO_TURN_TIMEOUT_MS,
     detachGraceMs: v.HANGO_DETACH_GRACE_MS,
+    subagentMaxDepth: v.HANGO_SUBAGENT_MAX_DEPTH,
     callerWaitSeconds: v.HANGO_CALLER_WAIT_SECONDS,
     requestMaxBytes: v.HANGO_REQUEST_MAX_BYTES,
     retentionDays: v.HANGO_RETENTION_DAYS,

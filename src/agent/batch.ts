@@ -48,7 +48,7 @@ const runTools = (turn: Turn, calls: readonly ToolCall[], tools: readonly Tool[]
             attributes: { [genai.toolName]: call.name, [genai.toolCallId]: call.id },
           },
           async (span) => {
-            const result = await wrapped(call, context);
+            const result = await wrapped(call, { ...context, span });
             if (result.isError === true) span.fail("tool_error");
             return result;
           },

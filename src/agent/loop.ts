@@ -94,7 +94,7 @@ const callProvider =
         kind: "client",
         parent: turn.run.span,
         attributes: {
-          ...chatAttributes.request(turn.provider.name, request, "turn"),
+          ...chatAttributes.request(turn.provider.name, request, turn.settings.purpose ?? "turn"),
           ...(turn.run.state.private.compacted ? { [genai.compacted]: true } : {}),
         },
       },

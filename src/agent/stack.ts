@@ -19,6 +19,7 @@ export const wrapTool = (stack: readonly Middleware[], exec: ToolExec, run: RunC
 export interface Slots {
   readonly todo: Middleware;
   readonly filesystem: Middleware;
+  readonly subagents: Middleware;
   /** With ToolArgTruncation nested inside: its first step. */
   readonly compaction: Middleware;
   readonly promptCache: Middleware;
@@ -28,13 +29,14 @@ export interface Slots {
 }
 
 /**
- * The default stack in its documented order (architecture section 3): Todo, Filesystem, [Subagents], Compaction, PromptCache, Memory,
+ * The default stack in its documented order (architecture section 3): Todo, Filesystem, Subagents, Compaction, PromptCache, Memory,
  * Skills, CallerTools. The order carries meaning: what stands after PromptCache lands behind its mark, and what wraps tool
  * calls first sees their results last.
  */
 export const defaultStack = (slots: Slots): readonly Middleware[] => [
   slots.todo,
   slots.filesystem,
+  slots.subagents,
   slots.compaction,
   slots.promptCache,
   slots.memory,

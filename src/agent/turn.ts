@@ -2,9 +2,12 @@
 import type { Provider } from "../models/provider.ts";
 import type { LogRow, ThinkingSetting, ViewMessage } from "../protocol/messages.ts";
 import type { Middleware, RunContext } from "../protocol/middleware.ts";
+import type { CallPurpose } from "../telemetry/genai.ts";
 import type { Journal } from "./ports.ts";
 
 export interface AgentSettings {
+  /** What its model calls are for, where that is not a caller's turn. */
+  readonly purpose?: CallPurpose;
   /** The session's own system prompt; null for none. */
   readonly system: string | null;
   /** Most tokens of one answer. */

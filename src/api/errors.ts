@@ -86,6 +86,13 @@ export const errorKinds = {
     retryable: true,
     description: "A run holds the session. `run_id` names it, `Retry-After` says when to come back.",
   },
+  subagent_session: {
+    status: 409,
+    type: "conflict_error",
+    retryable: false,
+    description:
+      "The session is a subagent's. It can be read; its one turn is the task that its parent gave it, and it goes with its parent.",
+  },
   run_not_waiting: {
     status: 409,
     type: "conflict_error",
@@ -269,6 +276,13 @@ export const errorBody = (error: ApiError, requestId: string): ErrorBody => {
 
 /** The same for whoever asks: whether a thing of another tenant exists is not told. */
 export const notFound = (what: string): ApiError => new ApiError("not_found", `There is no such ${what}.`);
+
+/** What only a session that callers talk to can be asked. */
+export const subagentSession = (): ApiError =>
+  new ApiError(
+    "subagent_session",
+    "This session is a subagent's: it can be read, and goes with its parent. Send turns and changes to the parent.",
+  );
 
 export const invalid = (param: string, message: string): ApiError =>
   new ApiError("invalid_request", `${param}: ${message}`, { param });

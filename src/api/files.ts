@@ -55,7 +55,7 @@ const filesOf = async (c: Ctx, id: string): Promise<FileSystem> => {
   const tenantId = tenantOf(c);
   const session = await resolveSession(deps.db, tenantId, sessionRefOf(id));
   if (session === undefined) throw notFound("session");
-  return sessionFiles(deps, tenantId, session.sessionId);
+  return sessionFiles(deps, tenantId, session.rootSessionId);
 };
 
 /** The path in the URL, decoded exactly once and then checked. */

@@ -9,6 +9,7 @@ import { json, jsonBody, operation } from "./operation.ts";
 import { sha256Hex } from "./secrets.ts";
 import { sessionParam, sessionRefOf } from "./session-ref.ts";
 import { forkSchema, sessionSchema, showSession } from "./session-schema.ts";
+import { missingSession } from "./sessions.ts";
 
 export const registerFork = (app: App): void =>
   operation(
@@ -41,6 +42,7 @@ export const registerFork = (app: App): void =>
         createdWith: await sha256Hex(`fork ${forkId}`),
         claim: await claimOf(c, tenantId, forkId),
       });
+      if (result.kind === "not_found") throw await missingSession(c, c.req.valid("param").id);
       switch (result.kind) {
         case "forked":
           if (result.replayed) markReplayed(c);
@@ -55,7 +57,6 @@ export const registerFork = (app: App): void =>
           throw overtaken();
         case "beyond_end":
           throw invalid("at_seq", `the last message is ${result.lastSeq}`);
-        case "not_found":
         case "busy":
         case "no_boundary":
           throw undoError(result, "at_seq");

@@ -16,6 +16,7 @@ import {
 import { json, jsonBody, operation } from "./operation.ts";
 import { runSchema } from "./run-json.ts";
 import { sessionParam, sessionRefOf } from "./session-ref.ts";
+import { missingSession } from "./sessions.ts";
 import { answerStored, start, turnBody } from "./turns.ts";
 
 const tags = ["history"];
@@ -136,6 +137,7 @@ const registerRewind = (app: App): void =>
       );
       if (result.kind === "mismatch") throw idempotencyMismatch();
       if (result.kind === "overtaken") throw overtaken();
+      if (result.kind === "not_found") throw await missingSession(c, c.req.valid("param").id);
       if (result.kind !== "rewound") throw undoError(result, to_seq === undefined ? "turns" : "to_seq");
       if (result.replayed) markReplayed(c);
       return c.body(result.body, 200, { "Content-Type": "application/json" });
@@ -159,6 +161,7 @@ const retry = async (c: Ctx, id: string, body: z.infer<typeof retryBody>): Promi
   });
   if (outcome.kind === "started") return start(c, body, outcome.session, startedAt);
   if (outcome.kind === "overtaken") throw overtaken();
+  if (outcome.kind === "not_found") throw await missingSession(c, id);
   if (outcome.kind !== "replay") throw undoError(outcome, "body");
   if (!outcome.sameRequest) throw idempotencyMismatch();
   return answerStored(c, { ...body, background: false }, { tenantId, runId: outcome.runId, replayed: true });

@@ -110,7 +110,13 @@ const exportOperation = async (c: Ctx, id: string): Promise<Response> => {
   const session = await requireSession(c, id);
   if (session.filesPending) await writePendingFiles(c.get("deps"), tenantOf(c), session.id);
   const json = `${JSON.stringify(showSession(session), undefined, 2)}\n`;
-  const entries = await exportSession(deps, { tenantId: tenantOf(c), sessionId: session.id, json, showCompaction });
+  const entries = await exportSession(deps, {
+    tenantId: tenantOf(c),
+    sessionId: session.id,
+    rootSessionId: session.subagent?.rootSessionId ?? session.id,
+    json,
+    showCompaction,
+  });
   if (entries === undefined) throw notFound("session");
   const stream = tarStream(entries, (error) =>
     deps.log.error("an export failed", {
@@ -151,7 +157,7 @@ export const registerImportExport = (app: App): void => {
       operationId: "exportSession",
       summary: "Export everything of a session",
       description:
-        "A tar stream: `session.json`, `messages.jsonl` (one line a row, `content` as stored; line breaks between its tokens become spaces), `compactions.jsonl` (one line a generation: its receipt, summary and sections) and `files/`. A failure on the way breaks the stream off: an archive that ends cleanly is whole.",
+        "A tar stream: `session.json`, `messages.jsonl` (one line a row, `content` as stored; line breaks between its tokens become spaces), `compactions.jsonl` (one line a generation: its receipt, summary and sections) and `files/`. Subagents' sessions are exported by themselves, without files, which are their parent's. A failure on the way breaks the stream off: an archive that ends cleanly is whole.",
       request: { params: sessionParam },
       responses: {
         200: {

@@ -84,7 +84,7 @@ export const registerMessages = (app: App): void =>
       const withRewound = query.include_rewound === "true";
       const log = await listMessages(deps.db, tenantId, ref, page, MAX_PAGE_BYTES, withRewound);
       if (log === undefined) throw notFound("session");
-      const media = sessionMedia(deps, tenantId, log.sessionId);
+      const media = sessionMedia(deps, tenantId, log.rootSessionId);
       const data: unknown[] = [];
       for (const row of log.rows) {
         const inlined = query.include_media === "true" && row.media.length > 0;

@@ -22,9 +22,9 @@ export const runSchema = z
     type: z.literal("run"),
     session_id: z.string(),
     status: runStatus,
-    trigger: z.enum(["api", "trigger", "maintenance"]).openapi({
+    trigger: z.enum(["api", "trigger", "maintenance", "subagent"]).openapi({
       description:
-        "What started it: a request for a turn, something that a trigger received, or work on the session between turns.",
+        "What started it: a request for a turn, something that a trigger received, work on the session between turns, or a task that a run of the parent gave.",
     }),
     model: z.string(),
     input_seq: z.number().nullable().openapi({ description: "Position of the input in the log." }),

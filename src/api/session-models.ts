@@ -14,11 +14,17 @@ export const checkModels = (
   given: {
     readonly model?: string | undefined;
     readonly context?: { readonly summarizer_model?: string | undefined } | null | undefined;
+    readonly subagents?: false | readonly { readonly model?: string | undefined }[] | null | undefined;
   },
   config: Pick<Config, "openai" | "modelProfiles">,
   place = "",
 ): void => {
-  const named = { model: given.model, "context.summarizer_model": given.context?.summarizer_model };
-  for (const [name, model] of Object.entries(named))
+  const subagents = Array.isArray(given.subagents) ? given.subagents : [];
+  const named: readonly (readonly [string, string | undefined])[] = [
+    ["model", given.model],
+    ["context.summarizer_model", given.context?.summarizer_model],
+    ...subagents.map(({ model }, index) => [`subagents[${index}].model`, model] as const),
+  ];
+  for (const [name, model] of named)
     if (model !== undefined && !isServed(model, config)) throw invalid(`${place}${name}`, unserved(model));
 };

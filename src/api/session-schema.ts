@@ -7,6 +7,7 @@ import { contextSettings } from "./context-settings.ts";
 import { sha256Hex } from "./secrets.ts";
 import { MAX_KEY_CHARS } from "./session-ref.ts";
 import { skillFiles, skillsSchema } from "./session-skills.ts";
+import { subagentsSchema } from "./session-subagents.ts";
 import { shownTools, toolSchema, toolsSchema } from "./session-tools.ts";
 import { boundedText } from "./text.ts";
 
@@ -44,6 +45,7 @@ export const createSessionSchema = z
     model: modelName.optional().openapi({ description: "Default: the deployment's." }),
     system: system.optional(),
     tools: toolsSchema.optional(),
+    subagents: subagentsSchema.optional(),
     max_steps: maxSteps.optional(),
     max_tokens: maxTokens.optional(),
     thinking: thinking.optional(),
@@ -78,6 +80,10 @@ export const changeSessionSchema = z
     model: modelName.optional(),
     system: system.nullable().optional(),
     tools: toolsSchema.optional(),
+    subagents: subagentsSchema
+      .nullable()
+      .optional()
+      .openapi({ description: "Replaces what was set; null takes it all back." }),
     max_steps: maxSteps.nullable().optional(),
     max_tokens: maxTokens.nullable().optional(),
     thinking: thinking.nullable().optional(),
@@ -110,6 +116,7 @@ export const sessionSchema = z
     model: z.string(),
     system: z.string().nullable(),
     tools: z.array(toolSchema).openapi({ description: "Values of headers are shown as `[hidden]`." }),
+    subagents: subagentsSchema.nullable(),
     max_steps: z.int().nullable(),
     max_tokens: z.int().nullable(),
     thinking: thinking.nullable(),
@@ -129,6 +136,16 @@ export const sessionSchema = z
     last_run_id: z.string().nullable(),
     forked_from: z.string().nullable().openapi({ description: "The session that it was copied from; it may be gone." }),
     forked_at_seq: z.int().nullable().openapi({ description: "The last message of that session that was copied." }),
+    parent: z
+      .object({
+        session_id: z.string(),
+        run_id: z.string(),
+        tool_use_id: z.string(),
+        subagent_type: z.string(),
+        depth: z.int(),
+      })
+      .nullable()
+      .openapi({ description: "Of a subagent's session: the call of `task` that it works for." }),
     rewound: z
       .array(z.object({ first_seq: z.int(), last_seq: z.int() }))
       .openapi({ description: "Messages that were undone; the model is not shown them any more." }),
@@ -147,6 +164,7 @@ export const showSession = (session: SessionRecord) => ({
   model: session.model,
   system: session.system,
   tools: shownTools(session.tools),
+  subagents: session.settings.subagents ?? null,
   max_steps: session.settings.max_steps ?? null,
   max_tokens: session.settings.max_tokens ?? null,
   thinking: session.settings.thinking ?? null,
@@ -166,6 +184,16 @@ export const showSession = (session: SessionRecord) => ({
   last_run_id: session.lastRunId,
   forked_from: session.forkedFrom,
   forked_at_seq: session.forkedAtSeq,
+  parent:
+    session.subagent === null
+      ? null
+      : {
+          session_id: session.subagent.parentSessionId,
+          run_id: session.subagent.parentRunId,
+          tool_use_id: session.subagent.parentCallId,
+          subagent_type: session.subagent.type,
+          depth: session.subagent.depth,
+        },
   rewound: session.rewound.map(({ from, to }) => ({ first_seq: from, last_seq: to })),
   created_at: session.createdAt,
   updated_at: session.updatedAt,
@@ -176,13 +204,14 @@ const present = (given: Readonly<Record<string, unknown>>): Readonly<Record<stri
 
 /** What is kept in the `settings` column. */
 const settingsOf = ({
+  subagents,
   max_steps,
   max_tokens,
   thinking,
   budget,
   context,
-}: Pick<ChangeSession, "max_steps" | "max_tokens" | "thinking" | "budget" | "context">) =>
-  present({ max_steps, max_tokens, thinking, budget, context });
+}: Pick<ChangeSession, "subagents" | "max_steps" | "max_tokens" | "thinking" | "budget" | "context">) =>
+  present({ subagents, max_steps, max_tokens, thinking, budget, context });
 
 /** What is compared when a key exists: everything that was asked for but the key itself. */
 export const settingsHash = ({ key: _, ...settings }: CreateSession): Promise<string> =>

@@ -21,6 +21,7 @@ export const OWN_TOOLS: readonly string[] = [
   "glob",
   "grep",
   "write_todos",
+  "task",
   "compact_conversation",
   LOAD_SKILL,
 ];

@@ -4,9 +4,10 @@ import { eraseSession } from "../store/erasures.ts";
 import { pageOf } from "../store/pages.ts";
 import { changeSession, createSession, findSession, listSessions } from "../store/sessions.ts";
 import { writePendingFiles } from "../turns/pending-files.ts";
+import { sendErasures } from "../turns/send-erasures.ts";
 import { tenantOf } from "./auth.ts";
 import type { App, Ctx } from "./env.ts";
-import { ApiError, invalid, notFound } from "./errors.ts";
+import { ApiError, invalid, notFound, subagentSession } from "./errors.ts";
 import { claimOf, idempotencyHeaders, idempotencyMismatch, markReplayed } from "./idempotency.ts";
 import { cursors, listOf, listPage, listQuery, readPage } from "./lists.ts";
 import { json, jsonBody, operation } from "./operation.ts";
@@ -22,6 +23,7 @@ import {
   sessionStatus,
   showSession,
 } from "./session-schema.ts";
+import { checkSubagents, namesTools } from "./session-subagents.ts";
 import { checkTools } from "./session-tools.ts";
 import { boundedText, timestamp } from "./text.ts";
 
@@ -53,6 +55,7 @@ const registerCreate = (app: App): void =>
       const given = c.req.valid("json");
       checkTools(given.tools ?? [], config.allowPrivateUrls);
       checkModels(given, config);
+      checkSubagents(given.subagents, given.tools ?? []);
       const tenantId = tenantOf(c);
       const session = await newSessionOf(newId("ses"), tenantId, given, config.defaultModel);
       const outcome = await createSession(db, session, await claimOf(c, tenantId, session.id));
@@ -92,6 +95,9 @@ const listSessionsQuery = z
     key: boundedText(255, 1).optional(),
     status: sessionStatus.optional(),
     updated_after: timestamp.optional(),
+    parent: boundedText(255, 1)
+      .optional()
+      .openapi({ description: "The subagents of the session with this id. Without it, subagents are not listed." }),
   })
   .catchall(boundedText(512));
 
@@ -116,6 +122,7 @@ const registerList = (app: App): void =>
         key: query.key,
         status: query.status,
         updatedAfter: query.updated_after,
+        parent: query.parent,
         metadata: metadataFilter(query),
       };
       const page = pageOf(readPage(LIST, query, cursors.id));
@@ -123,6 +130,12 @@ const registerList = (app: App): void =>
       return c.json(listPage(LIST, query, rows, showSession, ({ id }) => id));
     },
   );
+
+/** Why a session cannot be changed that was not found among those that callers talk to. */
+export const missingSession = async (c: Ctx, id: string): Promise<ApiError> => {
+  const session = await findSession(c.get("deps").db, tenantOf(c), sessionRefOf(id));
+  return session === undefined || session.subagent === null ? notFound("session") : subagentSession();
+};
 
 /** The session that a path names. @throws ApiError `not_found` */
 export const requireSession = async (c: Ctx, id: string) => {
@@ -167,9 +180,13 @@ const registerChange = (app: App): void =>
       const given = c.req.valid("json");
       checkTools(given.tools ?? [], config.allowPrivateUrls);
       checkModels(given, config);
-      const ref = sessionRefOf(c.req.valid("param").id);
+      const { id } = c.req.valid("param");
+      const ref = sessionRefOf(id);
+      // Only a name of a tool needs to know what tools there are.
+      const tools = given.tools ?? (namesTools(given.subagents) ? (await requireSession(c, id)).tools : []);
+      checkSubagents(given.subagents, tools);
       const outcome = await changeSession(db, tenantOf(c), ref, sessionChangeOf(given), MAX_METADATA);
-      if (outcome.kind === "not_found") throw notFound("session");
+      if (outcome.kind === "not_found") throw await missingSession(c, id);
       if (outcome.kind === "too_much_metadata") throw invalid("metadata", `at most ${MAX_METADATA} entries`);
       return c.json(showSession(outcome.session));
     },
@@ -186,7 +203,7 @@ const registerErase = (app: App): void =>
       operationId: "deleteSession",
       summary: "Erase a session",
       description:
-        "Also while a run is on: the run is cancelled and stores nothing more. From the answer on the session is not found, and its key may be used again. Log, runs, events, history, files, offloads and what its webhooks carried are removed, in the background when they are many; `GET /v1/erasures/{id}` says when nothing is left. What was used stays in `/v1/usage`, without session and user.",
+        "Also while a run is on: the run is cancelled and stores nothing more. From the answer on the session is not found, and its key may be used again. Log, runs, events, history, files, offloads, its subagents' sessions and what its webhooks carried are removed, in the background when they are many; `GET /v1/erasures/{id}` says when nothing is left. What was used stays in `/v1/usage`, without session and user.",
       request: { params: sessionParam },
       responses: {
         200: json(
@@ -198,10 +215,12 @@ const registerErase = (app: App): void =>
     async (c) => {
       const { db, queue, log } = c.get("deps");
       const tenantId = tenantOf(c);
-      const sessionId = await eraseSession(db, tenantId, sessionRefOf(c.req.valid("param").id));
-      if (sessionId === undefined) throw notFound("session");
-      // The erasure is recorded: should the queue not take the message, the cron door sends it again.
-      await queue.send({ v: 1, type: "erase_objects", tenantId, sessionId }).catch(() => {
+      const { id } = c.req.valid("param");
+      const erased = await eraseSession(db, tenantId, sessionRefOf(id));
+      if (erased === undefined) throw await missingSession(c, id);
+      const { sessionId } = erased;
+      // The erasure is recorded: should the queue not take the messages, the cron door sends them again.
+      await sendErasures(queue, tenantId, erased).catch(() => {
         log.warn("the queue did not take an erasure", { session_id: sessionId });
       });
       return c.json({ id: sessionId, type: "session", deleted: true });

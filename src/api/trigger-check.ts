@@ -6,6 +6,7 @@ import { templateProblem } from "../webhooks/template.ts";
 import { invalidInput } from "./error-response.ts";
 import { invalid } from "./errors.ts";
 import { checkModels } from "./session-models.ts";
+import { checkSubagents } from "./session-subagents.ts";
 import { checkTools } from "./session-tools.ts";
 import { type TriggerSettings, triggerSettings } from "./trigger-schema.ts";
 
@@ -39,6 +40,7 @@ export const checkTrigger = (
   checkCalls(given, config.allowPrivateUrls);
   checkTools(given.session.tools ?? [], config.allowPrivateUrls, "session.");
   checkModels(given.session, config, "session.");
+  checkSubagents(given.session.subagents, given.session.tools ?? [], "session.");
   if (given.debounce_seconds > 0 && given.session_key === undefined) {
     throw invalid("debounce_seconds", "needs a `session_key`: without one no two events belong together");
   }

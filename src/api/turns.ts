@@ -12,7 +12,7 @@ import { InputFileError, turnInput } from "../turns/input.ts";
 import { executeRun } from "../turns/run.ts";
 import { denied, keyHashOf } from "./auth.ts";
 import type { App, Ctx } from "./env.ts";
-import { ApiError, invalid, notFound } from "./errors.ts";
+import { ApiError, invalid, notFound, subagentSession } from "./errors.ts";
 import { idempotencyHeaders, idempotencyKeyOf, idempotencyMismatch, requestHashOf } from "./idempotency.ts";
 import { json, jsonBody, operation } from "./operation.ts";
 import { runFailure, runJson, runSchema } from "./run-json.ts";
@@ -280,6 +280,8 @@ const post = async (c: Ctx, id: string, body: TurnBody): Promise<Response> => {
       throw outcome.reason === "scope" ? denied.scope("write") : denied.suspended();
     case "session_not_found":
       throw notFound("session");
+    case "subagent":
+      throw subagentSession();
     case "busy":
       throw new ApiError("session_busy", busyMessage(body.on_busy), {
         runId: outcome.runId,

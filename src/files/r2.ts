@@ -66,19 +66,25 @@ const condition = (ifMatch: string | undefined, ifNoneMatch: "*" | undefined): {
   return ifNoneMatch === undefined ? {} : { onlyIf: { etagDoesNotMatch: ifNoneMatch } };
 };
 
+/** Sections of one file that are not to be shown. */
+export interface Undone {
+  readonly path: FilePath;
+  readonly sections: readonly SectionKey[];
+}
+
 /**
  * @param root `tenants/{tenant}/sessions/{session}`, without a slash at the end
  * @param sleep waits between attempts at a key that R2 refuses to write twice in a second
- * @param undone sections that meet one of these ranges are not there (R3)
+ * @param undone sections of this file that meet one of these ranges are not there (R3)
  */
 export const r2FileSystem = (
   bucket: R2Bucket,
   root: string,
   sleep: (ms: number) => Promise<void>,
-  undone: readonly SectionKey[] = [],
+  undone?: Undone,
 ): FileSystem => {
-  const isUndone = (key: SectionKey): boolean =>
-    undone.some(({ first, last }) => key.first <= last && first <= key.last);
+  const isUndone = (path: string, key: SectionKey): boolean =>
+    undone?.path === path && undone.sections.some(({ first, last }) => key.first <= last && first <= key.last);
   const filesRoot = `${root}/files`;
   const sectionsRoot = `${root}/sections`;
   const objectKey = (path: FilePath): string => filesRoot + path;
@@ -97,7 +103,7 @@ export const r2FileSystem = (
       for (const object of page.objects) {
         const [path = "", name = ""] = object.key.slice(sectionsRoot.length).split("//");
         const key = parseSectionName(name);
-        if (key === undefined || isUndone(key)) continue;
+        if (key === undefined || isUndone(path, key)) continue;
         const sections = found.get(path as FilePath) ?? [];
         sections.push({
           key,

@@ -1,5 +1,6 @@
 /** What a tool is, to the loop that runs it and to the rooms that make it. */
 import { z } from "zod";
+import type { Span } from "../telemetry/tracer.ts";
 
 export type ResultBlock =
   | { readonly type: "text"; readonly text: string }
@@ -22,6 +23,8 @@ export interface ToolContext {
   readonly inputText: string;
   /** Aborted when the tool's time is up or the run ends; a tool that does I/O passes it on. */
   readonly signal: AbortSignal;
+  /** The call's span, for what the tool does in spans of its own. */
+  readonly span?: Span;
 }
 
 export interface Tool {

@@ -60,6 +60,8 @@ export type BeginOutcome =
   | { readonly kind: "unauthenticated" }
   | { readonly kind: "forbidden"; readonly reason: "scope" | "tenant_suspended" }
   | { readonly kind: "session_not_found" }
+  /** The session is a subagent's: its turns are those that its parent gives it. */
+  | { readonly kind: "subagent" }
   | {
       readonly kind: "busy";
       readonly runId: RunId;

@@ -31,13 +31,13 @@ const keyOf = (caller: Caller): { readonly from: SQL; readonly valid: SQL } =>
       };
 
 /** SQL: the session, found through the key that asks for it, so that no statement can reach another tenant's. */
-const scope = ({ caller, session }: Pick<BeginRun, "caller" | "session">): SQL => {
+const scope = ({ caller, session, trigger }: Pick<BeginRun, "caller" | "session" | "trigger">): SQL => {
   const key = keyOf(caller);
   return sql`${key.from}
     join tenants t on t.id = k.tenant_id and t.status = 'active'
     join sessions s on s.tenant_id = k.tenant_id and ${sessionNamed(session)}
     join session_heads h on h.session_id = s.id
-    where ${key.valid} and 'write' = any(k.scopes)`;
+    where ${key.valid} and 'write' = any(k.scopes) and ${trigger === "maintenance" ? sql`true` : sql`s.depth = 0`}`;
 };
 
 /** Two event numbers are reserved by every begin: the end of a run found dead, and the start of the new one. */
@@ -133,6 +133,7 @@ const read = (run: BeginRun, results: readonly (readonly Row[])[]): BeginOutcome
   const runId = textOrNull(head, "run_id") as RunId | null;
   const holder = textOrNull(head, "lease_holder") as RunId | null;
   if (sessionId === null) return { kind: "session_not_found" };
+  if (run.trigger !== "maintenance" && number(head, "depth") > 0) return { kind: "subagent" };
   if (runId !== null && runId !== run.runId) {
     return { kind: "replay", runId, tenantId, sameRequest: text(head, "request_hash") === run.requestHash };
   }
@@ -204,10 +205,13 @@ export const findOwnSession = async (
   keyHash: string,
   session: SessionRef,
 ): Promise<{ readonly tenantId: TenantId; readonly sessionId: SessionId } | undefined> => {
-  const [rows] = await db.batch([sql`select s.tenant_id, s.id from ${scope({ caller: { keyHash }, session })}`], {
-    name: "find session",
-    repeatable: true,
-  });
+  const [rows] = await db.batch(
+    [sql`select s.tenant_id, s.id from ${scope({ caller: { keyHash }, session, trigger: "api" })}`],
+    {
+      name: "find session",
+      repeatable: true,
+    },
+  );
   const row = rows?.[0];
   return row === undefined
     ? undefined

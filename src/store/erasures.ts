@@ -23,11 +23,18 @@ const RESEND_SECONDS = 600;
 const inSeconds = (seconds: number) => sql`make_interval(secs => ${sql.raw(String(seconds))})`;
 const settled = sql`e.created_at <= hango_now() - ${inSeconds(SETTLE_SECONDS)}`;
 
+export interface Erased {
+  readonly sessionId: SessionId;
+  /** Sessions of its subagents, at every depth; none where it had been erased before. */
+  readonly subagents: readonly SessionId[];
+}
+
 /**
  * Marks a session of the tenant as erased, whether a run holds it or not, and removes the first batch of its rows: of most sessions, all.
  * One round trip. An erased session is erased again without effect.
  * @param condition over `sessions s` and `session_heads h`: otherwise it is left alone
- * @returns the session's id; undefined when the tenant has no such session, or not under this condition
+ * Its subagents' sessions are marked with it; their rows all go later.
+ * @returns what was marked; undefined when the tenant has no such session, or not under this condition
  * @throws StoreUnavailable
  */
 export const eraseSession = async (
@@ -35,31 +42,43 @@ export const eraseSession = async (
   tenantId: TenantId,
   ref: SessionRef,
   condition: SQL = sql`true`,
-): Promise<SessionId | undefined> => {
+): Promise<Erased | undefined> => {
   const erasing = sql`current_setting('hango.erasing')`;
+  // With those below it: at every depth, and itself.
+  const all = sql`any(current_setting('hango.erasing_all')::text[])`;
   const before = "id" in ref ? sql`e.session_id = ${ref.id}` : sql`false`;
   const results = await db.batch(
     [
       // The lock keeps a turn from beginning until the mark is there; it then finds no session. Heads are locked before sessions, as by runs.
       setErasing(
-        sql`select s.id from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)} and ${condition} for update of h`,
+        sql`select s.id from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)} and s.depth = 0 and ${condition} for update of h`,
       ),
+      sql`select set_config('hango.erasing_all', (with recursive below (id) as (select s.id from sessions s where s.id = ${erasing}
+          union select s.id from sessions s join below b on s.parent_session_id = b.id)
+        select coalesce(array_agg(b.id), '{}')::text from below b), true)`,
+      sql`select h.session_id from session_heads h where h.session_id = ${all} order by h.session_id for update`,
       sql`insert into erasures (session_id, tenant_id, next_at)
-        select s.id, s.tenant_id, hango_now() + ${inSeconds(RESEND_SECONDS)} from sessions s where s.id = ${erasing} on conflict do nothing`,
+        select s.id, s.tenant_id, hango_now() + ${inSeconds(RESEND_SECONDS)} from sessions s where s.id = ${all} on conflict do nothing`,
       // A run that is queued is not begun any more, and the keys of all may be used again.
       sql`update runs set status = case when status in ('queued', 'running', 'requires_action') then 'cancelled' else status end,
           finished_at = coalesce(finished_at, hango_now()), draft = null, idempotency_key = null
-        where session_id = ${erasing} and (status in ('queued', 'running', 'requires_action') or idempotency_key is not null)`,
-      sql`delete from session_heads where session_id = ${erasing}`,
+        where session_id = ${all} and (status in ('queued', 'running', 'requires_action') or idempotency_key is not null)`,
+      sql`delete from session_heads where session_id = ${all}`,
       sql`update sessions set tenant_id = null, key = null, user_id = null, title = null, system = null, tools = '[]', settings = '{}',
-        metadata = '{}', todos = '[]', pending_files = null, created_with = '' where id = ${erasing}`,
+        metadata = '{}', todos = '[]', pending_files = null, created_with = '', subagent_type = null where id = ${all}`,
       ...eraseRowsOf,
+      sql`select e.session_id from erasures e where e.tenant_id = ${tenantId} and e.session_id = ${all} and e.session_id <> ${erasing}`,
       sql`select e.session_id from erasures e where e.tenant_id = ${tenantId} and (e.session_id = ${erasing} or ${before})`,
     ],
     { name: "erase session", repeatable: true },
   );
   const erased = results.at(-1)?.[0];
-  return erased === undefined ? undefined : (text(erased, "session_id") as SessionId);
+  return erased === undefined
+    ? undefined
+    : {
+        sessionId: text(erased, "session_id") as SessionId,
+        subagents: (results.at(-2) ?? []).map((row) => text(row, "session_id") as SessionId),
+      };
 };
 
 /** How far an erasure has come. */

@@ -22,6 +22,7 @@ import {
   touchLease,
   updateTotals,
 } from "./statements.ts";
+import { addSubagentUse, endSubagents } from "./subagent-ends.ts";
 
 export interface RunError {
   readonly type: string;
@@ -40,6 +41,8 @@ export interface FinishTurn {
   /** The first seq after all rows known to the run, `message` included. */
   readonly base: Seq;
   readonly totals: RunTotals;
+  /** The run had subagents: what they used is added to its totals, and those that are left end with it. */
+  readonly subagents?: boolean;
   /** Prompt size of the run's newest call, in tokens; null when none was answered. */
   readonly lastInputTokens: number | null;
   readonly todos: readonly unknown[];
@@ -85,6 +88,7 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
   const { totals, closing } = finish;
   const nothingMoved = sql`not exists (select 1 from messages m where m.session_id = h.session_id and m.seq >= ${finish.base})`;
   const closes = finish.status === "completed" ? nothingMoved : sql`true`;
+  const closed = sql`exists (select 1 from session_heads h where ${leaseHeld(run.lease)} and ${closes})`;
   const results = await db.batch(
     [
       touchLease(run, { ...finish.record, ...closing }, [sql`next_seq = ${finish.base}::bigint`]),
@@ -94,15 +98,16 @@ export const storeFinish = async (db: Db, run: RunIdentity, finish: FinishTurn):
       ...storeReading(run, finish.record),
       ...moveInputs(run, finish.base),
       updateTotals(run, totals),
-      sql`update sessions s set turns = s.turns + 1, input_tokens = s.input_tokens + ${totals.usage.inputTokens}::bigint,
-          output_tokens = s.output_tokens + ${totals.usage.outputTokens}::bigint,
-          cache_read_tokens = s.cache_read_tokens + ${totals.usage.cacheReadTokens}::bigint,
-          cache_write_tokens = s.cache_write_tokens + ${totals.usage.cacheWriteTokens}::bigint,
-          cost_usd = s.cost_usd + coalesce(${totals.costUsd}::numeric, 0),
+      ...(finish.subagents === true
+        ? [endSubagents(run.lease.holder, closed), addSubagentUse(run.lease.holder, closed)]
+        : []),
+      sql`update sessions s set turns = s.turns + 1, input_tokens = s.input_tokens + r.input_tokens, output_tokens = s.output_tokens + r.output_tokens,
+          cache_read_tokens = s.cache_read_tokens + r.cache_read_tokens, cache_write_tokens = s.cache_write_tokens + r.cache_write_tokens,
+          cost_usd = s.cost_usd + coalesce(r.cost_usd, 0),
           compactions = s.compactions + (select count(*) from compactions c where c.session_id = s.id and c.run_id = ${run.lease.holder}),
           last_input_tokens = coalesce(${finish.lastInputTokens}::int, s.last_input_tokens),
           todos = ${JSON.stringify(finish.todos)}::jsonb, last_run_id = ${run.lease.holder}, updated_at = hango_now()
-        from session_heads h where s.id = h.session_id and ${leaseHeld(run.lease)} and ${closes}`,
+        from session_heads h join runs r on r.id = ${run.lease.holder} where s.id = h.session_id and ${leaseHeld(run.lease)} and ${closes}`,
       sql`update runs r set status = ${finish.status}, stop_reason = ${finish.stopReason}, output_text = ${finish.outputText},
           error = ${finish.error === null ? null : JSON.stringify(finish.error)}::jsonb, finished_at = hango_now(),
           db_round_trips = ${finish.dbRoundTrips}::int, overhead_ms = ${finish.overheadMs}::int

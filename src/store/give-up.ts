@@ -6,6 +6,7 @@ import type { RunError } from "./finish.ts";
 import { busyRun, leaseLive, RELEASED, unclaimed } from "./lease.ts";
 import { tellOfRunEndedNow } from "./outbox.ts";
 import { text, textOrNull } from "./rows.ts";
+import { addSubagentUse, endSubagents } from "./subagent-ends.ts";
 
 const GIVEN_UP: RunError = {
   type: "api_error",
@@ -20,6 +21,10 @@ const how = (cancelled: string | null, failed: string): SQL =>
 
 /** SQL: the session whose run this transaction gives up; empty when there is nothing to give up. */
 const GIVING_UP: SQL = sql`current_setting('hango.giving_up')`;
+
+/** SQL condition: it is this run that the transaction gives up. */
+const givenUp = (runId: RunId): SQL =>
+  sql`exists (select 1 from runs g where g.id = ${runId} and g.session_id = ${GIVING_UP})`;
 
 /** SQL condition over `inputs i`: what the run would have taken up: its own input, and what was brought to it while it was on. */
 const ITS_INPUTS = (runId: RunId): SQL =>
@@ -51,6 +56,8 @@ export const failGivenUp = async (
         select m.session_id, h.next_seq - row_number() over (order by m.position desc), m.id, 'user', m.origin, m.content, m.media, m.tokens,
           m.bytes, ${runId}
         from moved m join session_heads h on h.session_id = m.session_id on conflict (id) do nothing`,
+      endSubagents(runId, givenUp(runId)),
+      addSubagentUse(runId, givenUp(runId)),
       sql`update sessions s set turns = s.turns + 1, input_tokens = s.input_tokens + r.input_tokens, output_tokens = s.output_tokens + r.output_tokens,
           cache_read_tokens = s.cache_read_tokens + r.cache_read_tokens, cache_write_tokens = s.cache_write_tokens + r.cache_write_tokens,
           cost_usd = s.cost_usd + coalesce(r.cost_usd, 0), last_run_id = r.id, updated_at = hango_now(),

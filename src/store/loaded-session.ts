@@ -3,7 +3,7 @@ import type { KeyId, Seq } from "../protocol/ids.ts";
 import type { Lease } from "./lease.ts";
 import type { RunTrigger } from "./runs.ts";
 import type { SettledSession } from "./settled-session.ts";
-import type { RunTotals } from "./statements.ts";
+import type { RunTotals, Used } from "./statements.ts";
 
 /** What a request asks of its run alone; stored as `runs.options`. */
 export interface RunOptions {
@@ -28,6 +28,8 @@ export interface RunFacts {
   readonly options: RunOptions;
   /** What its earlier parts used. */
   readonly totals: RunTotals;
+  /** What the subagents of its earlier parts used, at every depth; null where it had none. */
+  readonly subagents: Used | null;
   /** Time that its earlier parts took of the turn's limit, in ms. */
   readonly spentMs: number;
   /** Round trips and time of its earlier parts, as they counted them. */
@@ -64,6 +66,7 @@ export const newRunFacts = (trigger: RunTrigger, options: RunOptions, startedAt:
     usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 },
     costUsd: null,
   },
+  subagents: null,
   spentMs: 0,
   overheadMs: 0,
   dbRoundTrips: 0,

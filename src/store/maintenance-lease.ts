@@ -43,6 +43,7 @@ export const takeMaintenanceLease = async (db: Db, run: MaintenanceRun): Promise
     case "replay":
     case "queued":
     case "joined":
+    case "subagent":
       // The tenant is gone or suspended, or the id of the run is somebody else's: there is no session to work on.
       return { kind: "session_not_found" };
     default:

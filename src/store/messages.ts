@@ -16,6 +16,8 @@ export interface MessageRecord extends LogRow {
 
 export interface MessagePage {
   readonly sessionId: SessionId;
+  /** The session that keeps its media: itself, or for a subagent's the one at the top. */
+  readonly rootSessionId: SessionId;
   readonly rows: readonly MessageRecord[];
   /** There are rows after these. */
   readonly more: boolean;
@@ -38,7 +40,7 @@ export const listMessages = async (
 ): Promise<MessagePage | undefined> => {
   const [sessions, rows] = await db.batch(
     [
-      sql`select s.id from sessions s where ${refers(tenantId, ref)}`,
+      sql`select s.id, coalesce(s.root_session_id, s.id) as root_session_id from sessions s where ${refers(tenantId, ref)}`,
       sql`with candidates as (
           select m.session_id, m.seq, m.bytes, h.rewound @> m.seq as rewound
           from messages m join sessions s on s.id = m.session_id join session_heads h on h.session_id = s.id
@@ -57,6 +59,7 @@ export const listMessages = async (
   const first = read[0];
   return {
     sessionId: text(session, "id") as SessionId,
+    rootSessionId: text(session, "root_session_id") as SessionId,
     rows: read.map((row) => ({ ...logRow(row), createdAt: time(row, "created_at"), rewound: flag(row, "rewound") })),
     more: first !== undefined && number(first, "candidates") > read.length,
   };

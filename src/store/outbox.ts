@@ -54,7 +54,7 @@ const insertDeliveries = (told: SQL): SQL =>
 
 /**
  * SQL: tells of runs that this transaction has ended, or that now wait for their caller. A run that has neither ended nor waits is passed over, and so
- * is work between turns.
+ * are work between turns and subagents.
  * @param which condition over `runs r`
  */
 export const tellOfRuns = (which: SQL): SQL =>
@@ -65,7 +65,7 @@ export const tellOfRuns = (which: SQL): SQL =>
         then json_build_object('session_id', r.session_id, 'session_key', s.key, 'run', ${RUN_JSON}, 'required_action', ${REQUIRED_ACTION})
         else json_build_object('session_id', r.session_id, 'session_key', s.key, 'run', ${RUN_JSON}) end as data
     from runs r join sessions s on s.id = r.session_id
-    where ${which} and r.trigger <> 'maintenance' and r.status in ('completed', 'failed', 'cancelled', 'requires_action')`);
+    where ${which} and r.trigger not in ('maintenance', 'subagent') and r.status in ('completed', 'failed', 'cancelled', 'requires_action')`);
 
 /** SQL: tells of a run, if it has ended or waits. */
 export const tellOfRun = (tenantId: TenantId, runId: RunId): SQL =>
@@ -82,7 +82,7 @@ export const tellOfCompaction = (tenantId: TenantId, attemptId: string): SQL =>
       json_build_object('session_id', s.id, 'session_key', s.key, 'run_id', c.run_id, 'generation', c.generation,
         'base_generation', c.base_generation, 'reason', c.reason, 'tokens_before', c.tokens_before, 'tokens_after', c.tokens_after,
         'evicted', c.evicted, 'created_at', ${rfc3339(sql`c.created_at`)}) as data
-    from compactions c join sessions s on s.id = c.session_id where c.attempt_id = ${attemptId} and s.tenant_id = ${tenantId}`);
+    from compactions c join sessions s on s.id = c.session_id where c.attempt_id = ${attemptId} and s.tenant_id = ${tenantId} and s.depth = 0`);
 
 /** Stands in `session_id` of a delivery that is about no session. */
 export const NO_SESSION = "";

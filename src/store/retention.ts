@@ -18,7 +18,7 @@ export const unusedSessions = async (db: Db, days: number, limit: number): Promi
     [
       sql`select u.tenant_id, u.id from tenants t cross join lateral (
           select s.tenant_id, s.id from sessions s join session_heads h on h.session_id = s.id
-          where s.tenant_id = t.id and ${unusedFor(days)} order by s.updated_at limit ${limit}) u limit ${limit}`,
+          where s.tenant_id = t.id and s.depth = 0 and ${unusedFor(days)} order by s.updated_at limit ${limit}) u limit ${limit}`,
     ],
     { name: "unused sessions", repeatable: true },
   );

@@ -14,8 +14,8 @@ export type RunStatus = "queued" | "running" | "requires_action" | "completed" |
 export const isOver = (status: RunStatus): boolean =>
   status === "completed" || status === "failed" || status === "cancelled";
 
-/** What started a run: a request for a turn, something that a trigger received, or work between turns. */
-export type RunTrigger = "api" | "trigger" | "maintenance";
+/** What started a run: a request for a turn, something that a trigger received, work between turns, or a call of another run. */
+export type RunTrigger = "api" | "trigger" | "maintenance" | "subagent";
 
 export interface RunRecord {
   readonly id: RunId;
@@ -107,14 +107,15 @@ export interface RunFilter {
   readonly status?: RunStatus | undefined;
 }
 
-/** A page of a tenant's runs. @throws StoreUnavailable */
+/** A page of a tenant's runs: of one session, or of all that callers talk to. @throws StoreUnavailable */
 export const listRuns = async (
   db: Db,
   tenantId: TenantId,
   filter: RunFilter,
   page: Page,
 ): Promise<readonly RunRecord[]> => {
-  const ofSession = filter.sessionId === undefined ? sql`true` : sql`r.session_id = ${filter.sessionId}`;
+  const ofSession =
+    filter.sessionId === undefined ? sql`r.trigger <> 'subagent'` : sql`r.session_id = ${filter.sessionId}`;
   const ofStatus = filter.status === undefined ? sql`true` : sql`r.status = ${filter.status}`;
   const [rows] = await db.batch(
     [

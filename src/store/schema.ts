@@ -89,11 +89,24 @@ export const sessions = pgTable(
     forkedFrom: text("forked_from"),
     /** The last seq of the original that was copied. */
     forkedAtSeq: bigint("forked_at_seq", { mode: "number" }),
+    /** Of a subagent's session: the call that it works for. Erased with its parent; no reference, as the run may go first. */
+    parentSessionId: text("parent_session_id"),
+    parentRunId: text("parent_run_id"),
+    parentCallId: text("parent_call_id"),
+    /** Of a subagent's session: the session at the top, whose files it works on. */
+    rootSessionId: text("root_session_id"),
+    subagentType: text("subagent_type"),
+    /** How far below the session at the top; 0 for that one. */
+    depth: integer("depth").notNull().default(0),
     createdAt: createdAt(),
     updatedAt: time("updated_at").notNull().default(sql`hango_now()`),
   },
   (t) => [
     unique("sessions_tenant_key").on(t.tenantId, t.key),
+    uniqueIndex("sessions_parent")
+      .on(t.parentSessionId, t.parentRunId, t.parentCallId)
+      .where(sql`parent_session_id is not null`),
+    index("sessions_parent_run").on(t.parentRunId).where(sql`parent_run_id is not null`),
     index("sessions_tenant_id").on(t.tenantId, t.id),
     index("sessions_tenant_updated").on(t.tenantId, t.updatedAt),
     index("sessions_tenant_user").on(t.tenantId, t.user, t.id),
@@ -302,7 +315,7 @@ export const runs = pgTable(
     status: text("status")
       .$type<"queued" | "running" | "requires_action" | "completed" | "failed" | "cancelled">()
       .notNull(),
-    trigger: text("trigger").$type<"api" | "trigger" | "maintenance">().notNull(),
+    trigger: text("trigger").$type<"api" | "trigger" | "maintenance" | "subagent">().notNull(),
     /** Queued runs of a session start in this order, those that interrupt first. */
     position: bigint("position", { mode: "number" }).generatedAlwaysAsIdentity(),
     /** Goes before what was queued earlier: its request interrupted the run before it. */
@@ -403,7 +416,7 @@ export const usageRecords = pgTable(
     runId: text("run_id"),
     keyId: text("key_id"),
     user: text("user_id"),
-    purpose: text("purpose").$type<"turn" | "summarize">().notNull(),
+    purpose: text("purpose").$type<"turn" | "summarize" | "subagent">().notNull(),
     model: text("model").notNull(),
     inputTokens: integer("input_tokens").notNull(),
     outputTokens: integer("output_tokens").notNull(),

@@ -15,6 +15,18 @@ export type Json = Readonly<Record<string, unknown>>;
 /** `running` also while a run that died waits to be continued. */
 export type SessionStatus = "idle" | "queued" | "running" | "requires_action";
 
+/** The call that a subagent works for. */
+export interface SubagentPlace {
+  readonly parentSessionId: SessionId;
+  readonly parentRunId: RunId;
+  readonly parentCallId: string;
+  /** The session at the top, whose files it works on. */
+  readonly rootSessionId: SessionId;
+  readonly type: string;
+  /** 1 for a subagent of a session that callers talk to. */
+  readonly depth: number;
+}
+
 export interface SessionRecord {
   readonly id: SessionId;
   readonly key: string | null;
@@ -41,6 +53,8 @@ export interface SessionRecord {
   readonly forkedFrom: SessionId | null;
   /** The last seq that was copied. */
   readonly forkedAtSeq: number | null;
+  /** Where it stands, of a subagent's session; null for one that callers talk to. */
+  readonly subagent: SubagentPlace | null;
   /** Messages that were undone (R3). */
   readonly rewound: readonly StoredRange[];
   readonly createdAt: string;
@@ -54,7 +68,22 @@ const STATUS: SQL = sql`(case when h.waiting_run_id is not null then 'requires_a
 /** The columns that `sessionRecord` reads, from `sessions s` and `session_heads h`. */
 export const RECORD_COLUMNS = sql`${sql.raw(`s.id, s.key, s.user_id, s.title, s.model, s.system, s.tools::text as tools, s.settings::text as settings,
   s.metadata::text as metadata, s.created_with, s.pending_files is not null as files_pending, s.turns, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens,
-  s.cost_usd, s.last_input_tokens, s.last_run_id, s.forked_from, s.forked_at_seq, h.rewound::text as rewound, s.created_at, s.updated_at`)}, ${STATUS} as status`;
+  s.cost_usd, s.last_input_tokens, s.last_run_id, s.forked_from, s.forked_at_seq,
+  s.parent_session_id, s.parent_run_id, s.parent_call_id, s.root_session_id, s.subagent_type, s.depth, h.rewound::text as rewound, s.created_at, s.updated_at`)}, ${STATUS} as status`;
+
+const subagentPlace = (row: Row): SubagentPlace | null => {
+  const parentSessionId = textOrNull(row, "parent_session_id");
+  return parentSessionId === null
+    ? null
+    : {
+        parentSessionId: parentSessionId as SessionId,
+        parentRunId: text(row, "parent_run_id") as RunId,
+        parentCallId: text(row, "parent_call_id"),
+        rootSessionId: text(row, "root_session_id") as SessionId,
+        type: text(row, "subagent_type"),
+        depth: number(row, "depth"),
+      };
+};
 
 export const sessionRecord = (row: Row): SessionRecord => ({
   id: text(row, "id") as SessionId,
@@ -79,6 +108,7 @@ export const sessionRecord = (row: Row): SessionRecord => ({
   lastRunId: textOrNull(row, "last_run_id") as RunId | null,
   forkedFrom: textOrNull(row, "forked_from") as SessionId | null,
   forkedAtSeq: numberOrNull(row, "forked_at_seq"),
+  subagent: subagentPlace(row),
   rewound: parseRanges(text(row, "rewound")),
   createdAt: time(row, "created_at"),
   updatedAt: time(row, "updated_at"),
@@ -99,18 +129,24 @@ export interface NewSession {
   readonly createdWith: string;
   /** To be written before its first turn (`pending-files.ts`). */
   readonly files: readonly SessionFile[];
+  /** Of a subagent's session. */
+  readonly subagent?: SubagentPlace;
 }
 
 /**
  * SQL: makes a session with its head unless its key is taken, where the claim (if any) is ours. Sent twice, it makes one.
  * Also for callers that make a session on the way to something else.
+ * @param condition a further one
  */
-export const insertSession = (session: NewSession, claim: Claim | null): readonly SQL[] => [
-  sql`insert into sessions (id, tenant_id, key, user_id, title, model, system, tools, settings, metadata, created_with, pending_files)
+export const insertSession = (session: NewSession, claim: Claim | null, condition: SQL = sql`true`): readonly SQL[] => [
+  sql`insert into sessions (id, tenant_id, key, user_id, title, model, system, tools, settings, metadata, created_with, pending_files,
+      parent_session_id, parent_run_id, parent_call_id, root_session_id, subagent_type, depth)
     select ${session.id}, ${session.tenantId}, ${session.key}, ${session.user}, ${session.title}, ${session.model}, ${session.system},
       ${JSON.stringify(session.tools)}::jsonb, ${JSON.stringify(session.settings)}::jsonb, ${JSON.stringify(session.metadata)}::jsonb,
-      ${session.createdWith}, ${pendingFiles(session.files)}::json
-    where ${claimed(claim)} on conflict do nothing`,
+      ${session.createdWith}, ${pendingFiles(session.files)}::json, ${session.subagent?.parentSessionId ?? null}, ${session.subagent?.parentRunId ?? null},
+      ${session.subagent?.parentCallId ?? null}, ${session.subagent?.rootSessionId ?? null}, ${session.subagent?.type ?? null},
+      ${session.subagent?.depth ?? 0}::int
+    where ${claimed(claim)} and ${condition} on conflict do nothing`,
   sql`insert into session_heads (session_id) select s.id from sessions s where s.id = ${session.id} on conflict do nothing`,
 ];
 
@@ -180,6 +216,8 @@ export interface SessionFilter {
   readonly metadata: Readonly<Record<string, string>>;
   /** RFC 3339, exclusive. */
   readonly updatedAfter?: string | undefined;
+  /** The subagents of this session; without it, none are listed. */
+  readonly parent?: string | undefined;
 }
 
 /** A page of a tenant's sessions, by age. @throws StoreUnavailable */
@@ -192,6 +230,7 @@ export const listSessions = async (
   const conditions = [
     sql`s.tenant_id = ${tenantId}`,
     page.after(sql`s.id`),
+    filter.parent === undefined ? sql`s.parent_session_id is null` : sql`s.parent_session_id = ${filter.parent}`,
     ...(filter.user === undefined ? [] : [sql`s.user_id = ${filter.user}`]),
     ...(filter.key === undefined ? [] : [sql`s.key = ${filter.key}`]),
     ...(filter.status === undefined ? [] : [sql`${STATUS} = ${filter.status}`]),
@@ -260,9 +299,9 @@ export const changeSession = async (
   ];
   const results = await db.batch(
     [
-      sql`update sessions s set ${sql.join(changes, sql`, `)} where ${refers(tenantId, ref)}
+      sql`update sessions s set ${sql.join(changes, sql`, `)} where ${refers(tenantId, ref)} and s.depth = 0
         and (select count(*) from jsonb_object_keys(${metadata})) <= ${maxMetadata}::int returning s.id`,
-      sql`select ${RECORD_COLUMNS} from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)}`,
+      sql`select ${RECORD_COLUMNS} from sessions s join session_heads h on h.session_id = s.id where ${refers(tenantId, ref)} and s.depth = 0`,
     ],
     { name: "change session", repeatable: true },
   );

@@ -15,6 +15,10 @@ export interface SettledSession extends Loaded {
   readonly todos: readonly unknown[];
   /** Files that the session was created with wait to be written. */
   readonly filesPending: boolean;
+  /** How far below the session that a caller talks to: 0 for that one, more for a subagent's. */
+  readonly depth: number;
+  /** The session whose files these are: its own, or for a subagent's the one at the top. */
+  readonly rootSessionId: SessionId;
   /** What its turns have cost so far, in USD at list price. */
   readonly costUsd: number;
   readonly nextSeq: number;
@@ -27,7 +31,8 @@ export interface SettledSession extends Loaded {
 
 /** The columns that `settledSession` reads, from `sessions s` and `session_heads h`. */
 export const SESSION_COLUMNS =
-  "s.id as session_id, s.user_id, s.model, s.system, s.tools::text as tools, s.settings::text as settings, s.todos::text as todos, s.pending_files is not null as files_pending, s.cost_usd as session_cost_usd, " +
+  "s.id as session_id, s.user_id, s.model, s.system, s.tools::text as tools, s.settings::text as settings, s.todos::text as todos, s.pending_files is not null as files_pending, s.cost_usd as session_cost_usd, s.depth, " +
+  "coalesce(s.root_session_id, s.id) as root_session_id, " +
   "h.lease_holder, h.next_seq, h.next_event, h.open_batch_seq, h.thinking_floor";
 
 export const settledSession = (row: Row, tenantId: TenantId, loaded: Loaded): SettledSession => ({
@@ -41,6 +46,8 @@ export const settledSession = (row: Row, tenantId: TenantId, loaded: Loaded): Se
   settings: JSON.parse(text(row, "settings")),
   todos: JSON.parse(text(row, "todos")),
   filesPending: flag(row, "files_pending"),
+  depth: number(row, "depth"),
+  rootSessionId: text(row, "root_session_id") as SessionId,
   costUsd: number(row, "session_cost_usd"),
   nextSeq: number(row, "next_seq"),
   nextEvent: number(row, "next_event"),

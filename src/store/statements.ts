@@ -25,17 +25,22 @@ export interface NewEvent {
 
 export interface NewUsage {
   readonly id: UsageId;
-  readonly purpose: "turn" | "summarize";
+  readonly purpose: "turn" | "summarize" | "subagent";
   readonly model: string;
   readonly usage: Usage;
   readonly costUsd: number | null;
 }
 
-/** What a run has used, over all its calls. */
-export interface RunTotals {
-  readonly steps: number;
+/** What was used, over any number of calls. */
+export interface Used {
   readonly usage: Usage;
+  /** In USD at list price; null where no call had one. */
   readonly costUsd: number | null;
+}
+
+/** What a run has used, over all its own calls: its subagents' are added when it ends. */
+export interface RunTotals extends Used {
+  readonly steps: number;
 }
 
 /** Who the rows are written for. */

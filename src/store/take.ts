@@ -5,12 +5,14 @@
 import { type SQL, sql } from "drizzle-orm";
 import { type KeyId, type RunId, type SessionId, seq, type TenantId } from "../protocol/ids.ts";
 import type { Db, Row } from "./db.ts";
-import { busyRun, CANCEL_GRACE_SECONDS, leaseExpiry, RELEASED, unclaimed } from "./lease.ts";
+import { busyRun, CANCEL_GRACE_SECONDS, type Lease, leaseExpiry, leaseHeld, RELEASED, unclaimed } from "./lease.ts";
 import type { LoadedSession, StoredAnswer } from "./loaded-session.ts";
 import { type LoadLimits, loadedOf, loadStatements } from "./loading.ts";
 import { flag, number, numberOrNull, text, textOrNull, time } from "./rows.ts";
 import { isOver, type RunStatus, type RunTrigger } from "./runs.ts";
 import { SESSION_COLUMNS, settledSession } from "./settled-session.ts";
+import type { Used } from "./statements.ts";
+import { endOrphans, subagentUse } from "./subagent-ends.ts";
 
 export interface TakeRun {
   readonly tenantId: TenantId;
@@ -20,6 +22,8 @@ export interface TakeRun {
   /** RFC 3339: the time of the event that the run has started. */
   readonly startedAt: string;
   readonly limits: LoadLimits | null;
+  /** For a subagent's run, which no one else may take up: the hold on its parent by whoever makes the call. */
+  readonly parent?: Lease;
 }
 
 export type TakeOutcome =
@@ -46,15 +50,29 @@ const takeable: SQL = sql`(
     or h.cancel_requested_at <= hango_now() - make_interval(secs => ${sql.raw(String(CANCEL_GRACE_SECONDS))})))
   or (r.status = 'requires_action' and h.waiting_run_id = r.id and (h.waiting_until <= hango_now() or h.cancel_requested_at is not null)))`;
 
-const statements = ({ tenantId, runId, token, startedAt, limits }: TakeRun): readonly SQL[] => {
+/**
+ * SQL condition over `session_heads h`: a subagent whose Worker held the parent before, and holds it no longer: whatever its own lease says, the call
+ * is made by another now.
+ */
+const leftByParent = (parent: Lease): SQL =>
+  sql`h.lease_taken_at < (select h.lease_taken_at from session_heads h where ${leaseHeld(parent)})`;
+
+/** SQL: the statements of a take, for batches that do more. Their rows are read by `takenOf`. */
+export const takeStatements = ({ tenantId, runId, token, startedAt, limits, parent }: TakeRun): readonly SQL[] => {
+  const own =
+    parent === undefined
+      ? sql`r.trigger not in ('maintenance', 'subagent')`
+      : sql`r.trigger = 'subagent' and exists (select 1 from session_heads h where ${leaseHeld(parent)})`;
+  const free =
+    parent === undefined ? takeable : sql`(${takeable} or (r.status = 'running' and ${leftByParent(parent)}))`;
   const found = sql`runs r join session_heads h on h.session_id = r.session_id
-    join tenants t on t.id = r.tenant_id and t.status = 'active' where r.id = ${runId} and r.tenant_id = ${tenantId} and r.trigger <> 'maintenance'`;
+    join tenants t on t.id = r.tenant_id and t.status = 'active' where r.id = ${runId} and r.tenant_id = ${tenantId} and ${own}`;
   return [
     // The head is locked by the first statement, so that the ones below see what it decided on.
-    sql`select set_config('hango.taken', coalesce((select h.session_id from ${found} and (h.lease_token = ${token} or ${takeable}) for update of h), ''), true)`,
+    sql`select set_config('hango.taken', coalesce((select h.session_id from ${found} and (h.lease_token = ${token} or ${free}) for update of h), ''), true)`,
     // Looked at again under the lock: what was takeable may have been taken while the lock was waited for.
     sql`select set_config('hango.freshly_taken', coalesce((select h.session_id from ${found} and h.session_id = ${TAKEN}
-        and h.lease_token is distinct from ${token} and ${takeable}), ''), true)`,
+        and h.lease_token is distinct from ${token} and ${free}), ''), true)`,
     sql`update session_heads h set lease_holder = ${runId}, lease_epoch = h.lease_epoch + 1, lease_expires_at = ${leaseExpiry},
         lease_taken_at = hango_now(), lease_token = ${token},
         cancel_requested_at = case when ${runId} in (h.lease_holder, h.waiting_run_id) then h.cancel_requested_at end,
@@ -80,7 +98,8 @@ const statements = ({ tenantId, runId, token, startedAt, limits }: TakeRun): rea
         r.cache_write_tokens, r.cost_usd, r.spent_ms, r.overhead_ms, r.db_round_trips, r.attempts, r.created_at, r.started_at, ${sql.raw(SESSION_COLUMNS)}, h.lease_epoch,
         h.cancel_requested_at is not null as cancelled, coalesce(h.waiting_until <= hango_now(), false) as overdue,
         h.lease_token = ${token} as ours, ${busyRun} as busy_run, coalesce(h.lease_holder = r.id and h.lease_expires_at > hango_now(), false) as held,
-        exists (select 1 from run_events e where e.session_id = h.session_id and e.run_id = r.id and e.n = h.next_event - 1) as first_start
+        exists (select 1 from run_events e where e.session_id = h.session_id and e.run_id = r.id and e.n = h.next_event - 1) as first_start,
+        ${subagentUse(runId)} as subagents
       from runs r join sessions s on s.id = r.session_id join session_heads h on h.session_id = s.id
       where r.id = ${runId} and r.tenant_id = ${tenantId}`,
     sql`select a.tool_use_id, a.content::text as content, a.is_error from tool_answers a where a.run_id = ${runId}`,
@@ -88,12 +107,31 @@ const statements = ({ tenantId, runId, token, startedAt, limits }: TakeRun): rea
   ];
 };
 
+/** Reads `subagentUse`. */
+const usedOf = (json: string | null): Used | null => {
+  if (json === null) return null;
+  const [input, output, cacheRead, cacheWrite, cost] = JSON.parse(json) as readonly (number | null)[];
+  return {
+    usage: {
+      inputTokens: input ?? 0,
+      outputTokens: output ?? 0,
+      cacheReadTokens: cacheRead ?? 0,
+      cacheWriteTokens: cacheWrite ?? 0,
+    },
+    costUsd: cost ?? null,
+  };
+};
+
 const answersOf = (rows: readonly Row[]): ReadonlyMap<string, StoredAnswer> =>
   new Map(
     rows.map((row) => [text(row, "tool_use_id"), { content: text(row, "content"), isError: flag(row, "is_error") }]),
   );
 
-const read = (take: TakeRun, results: readonly (readonly Row[])[]): TakeOutcome => {
+/** What a batch that ends with `takeStatements` came to. */
+export const takenOf = (
+  take: Pick<TakeRun, "tenantId" | "runId">,
+  results: readonly (readonly Row[])[],
+): TakeOutcome => {
   const row = results.at(-4)?.[0];
   const view = results.at(-2)?.[0];
   if (row === undefined) return { kind: "over" };
@@ -128,6 +166,7 @@ const read = (take: TakeRun, results: readonly (readonly Row[])[]): TakeOutcome 
           },
           costUsd: numberOrNull(row, "cost_usd"),
         },
+        subagents: usedOf(textOrNull(row, "subagents")),
         spentMs: number(row, "spent_ms"),
         overheadMs: numberOrNull(row, "overhead_ms") ?? 0,
         dbRoundTrips: numberOrNull(row, "db_round_trips") ?? 0,
@@ -147,7 +186,7 @@ const read = (take: TakeRun, results: readonly (readonly Row[])[]): TakeOutcome 
  * @throws StoreUnavailable
  */
 export const takeRun = async (db: Db, take: TakeRun): Promise<TakeOutcome> =>
-  read(take, await db.batch(statements(take), { name: "take run", repeatable: true }));
+  takenOf(take, await db.batch(takeStatements(take), { name: "take run", repeatable: true }));
 
 export interface StrandedRun {
   readonly tenantId: TenantId;
@@ -178,16 +217,17 @@ const endDeadMaintenance: readonly SQL[] = [
 /**
  * Runs that no Worker is at work on and that could go on: their Worker died or handed them over, the caller's time for results is over, a cancel
  * is not heeded, or they are the first of their session's queue. Oldest first. Those of suspended tenants stay, and keep nobody else's waiting. Work
- * between turns whose Worker died is ended on the way.
+ * between turns whose Worker died is ended on the way, and so are subagents whose parent has ended: as long as it has not, it goes on with them itself.
  * @throws StoreUnavailable
  */
 export const strandedRuns = async (db: Db, limit: number): Promise<readonly StrandedRun[]> => {
   const results = await db.batch(
     [
       ...endDeadMaintenance,
+      endOrphans,
       sql`select r.tenant_id, r.session_id, r.id from runs r join session_heads h on h.session_id = r.session_id
           join tenants t on t.id = r.tenant_id and t.status = 'active'
-        where r.status in ('queued', 'running', 'requires_action') and r.trigger <> 'maintenance' and ${takeable}
+        where r.status in ('queued', 'running', 'requires_action') and r.trigger not in ('maintenance', 'subagent') and ${takeable}
         order by r.position limit ${limit}`,
     ],
     { name: "stranded runs", repeatable: true },

@@ -123,7 +123,7 @@ export const lookAtUndo = async (
           lateral (select count(*) as messages, count(*) filter (where ${startsTurn}) as turns, max(m.seq) as last_seq,
             coalesce(bool_or(m.role = 'assistant' and strpos(m.content::text, '"write_todos"') > 0), false) as wrote_todos
             from ${liveRows} and m.seq >= t.start) u
-        where ${refers(tenantId, ref)}`,
+        where ${refers(tenantId, ref)} and s.depth = 0`,
       sql`select m.content::text as content, r.content::text as results from session_heads h, lateral (
             select m.* from ${liveRows} and m.seq < ${from} and m.role = 'assistant' and strpos(m.content::text, '"write_todos"') > 0
             order by m.seq desc limit ${TODO_CALLS}) m

@@ -84,9 +84,9 @@ export const chatAttributes = {
 };
 
 /** Attributes of a turn's `invoke_agent` span. */
-export const turnAttributes = (sessionId: string, runId: string): Attributes => ({
+export const turnAttributes = (sessionId: string, runId: string, agent = "hango"): Attributes => ({
   [genai.operationName]: genai.operation.invokeAgent,
-  [genai.agentName]: "hango",
+  [genai.agentName]: agent,
   [genai.conversationId]: sessionId,
   [hango.runId]: runId,
 });

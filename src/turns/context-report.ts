@@ -131,7 +131,7 @@ const unchangedRequest = async (deps: Deps, session: ReadSession): Promise<Model
 
 /** Media are put back one message at a time, as for a call (V10). */
 const bodyOf = (deps: Deps, session: ReadSession, request: ModelRequest, provider: Provider): Promise<string> => {
-  const media = sessionMedia(deps, session.tenantId, session.sessionId);
+  const media = sessionMedia(deps, session.tenantId, session.rootSessionId);
   return requestBody(request, provider, deps.config, session.user, (content, hashes) =>
     inlineMedia(content, hashes, media.get),
   );

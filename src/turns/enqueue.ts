@@ -37,6 +37,7 @@ export const enqueueTurn = async (
     case "replay":
       return outcome;
     case "started":
+    case "subagent":
     case "unauthenticated":
     case "forbidden":
       // The tenant is suspended or gone; a background run is never started by its begin.

@@ -32,6 +32,8 @@ export interface ExportEntry {
 export interface ExportedSession {
   readonly tenantId: TenantId;
   readonly sessionId: SessionId;
+  /** The session that keeps the files and the media. Another one's are not exported with this. */
+  readonly rootSessionId: SessionId;
   /** The text of `session.json`. */
   readonly json: string;
   /** A receipt as the API shows it. */
@@ -159,8 +161,8 @@ const entries = async function* (
   plan: ExportPlan,
   planned: readonly PlannedCompaction[],
 ): AsyncGenerator<ExportEntry> {
-  const { tenantId, sessionId, json } = exported;
-  const root = sessionRoot(tenantId, sessionId);
+  const { tenantId, sessionId, rootSessionId, json } = exported;
+  const root = sessionRoot(tenantId, rootSessionId);
   const media = r2MediaStore(deps.bucket, root, deps.sleep);
   const modifiedMs = deps.now();
   const session = encoder.encode(json);
@@ -169,7 +171,7 @@ const entries = async function* (
   const body = measured(sizeBytes, messageParts(exportRows(deps.db, plan), media.get));
   yield { name: "messages.jsonl", sizeBytes, modifiedMs, body };
   yield compactionsEntry(deps.db, exported, planned, modifiedMs);
-  yield* fileEntries(r2FileSystem(deps.bucket, root, deps.sleep));
+  if (rootSessionId === sessionId) yield* fileEntries(r2FileSystem(deps.bucket, root, deps.sleep));
 };
 
 /**

@@ -13,11 +13,12 @@ import type { RunIdentity, RunTotals } from "../store/statements.ts";
 import { checkCancel } from "../store/steps.ts";
 import type { Deps } from "./deps.ts";
 import type { EventWriter } from "./event-writer.ts";
-import { createLogWriter, type LogWriterOptions, type Taken } from "./log-writer.ts";
+import { createLogWriter, type LogWriter, type LogWriterOptions, type Taken } from "./log-writer.ts";
 import { storedAnswerOf } from "./results.ts";
 import { logRowOf } from "./rows.ts";
 import { runEndData } from "./run-end.ts";
 import { sendDeliveries } from "./send-deliveries.ts";
+import { plus, type SubagentUse } from "./subagent-use.ts";
 import type { Tally } from "./tally.ts";
 
 export interface JournalOptions extends LogWriterOptions {
@@ -27,6 +28,8 @@ export interface JournalOptions extends LogWriterOptions {
   readonly callerWaitSeconds: number;
   /** Every how many turns micro-compaction makes a pass; null where it makes none. */
   readonly microEveryNTurns: number | null;
+  /** What the run's subagents have used. */
+  readonly use: SubagentUse;
   /** Time since the run began that was not spent waiting for the provider, in ms. */
   readonly overheadMs: () => number;
 }
@@ -54,8 +57,10 @@ export interface RunJournal extends Journal {
   readonly note: EventWriter["note"];
   readonly addApart: Tally["addApart"];
   readonly putBack: Tally["putBack"];
+  readonly delegated: LogWriter["delegated"];
   /** Everything that waits to be stored, for a write of its own. */
   take(): Taken;
+  /** Of the run's own calls. */
   totals(): RunTotals;
 }
 
@@ -133,7 +138,8 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     await draft.settle();
     const message = answer === null ? null : log.placeLast(answer);
     const own = take();
-    const { steps, usage, costUsd } = tally.totals();
+    const all = { ...tally.totals(), ...plus(tally.totals(), options.use.total()) };
+    const { steps, usage, costUsd } = all;
     const status = cancelled ? "cancelled" : error === null ? "completed" : "failed";
     // A turn that was stopped, by whomever or whatever, is not one after which there is time (section 11).
     const isNormal = status === "completed" && stopReason === "end_turn" && answer !== null;
@@ -152,6 +158,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
       message,
       base: log.nextSeq(),
       totals: tally.totals(),
+      subagents: options.use.any(),
       lastInputTokens: tally.lastInputTokens(),
       todos: options.state.todos,
       microEveryNTurns: isNormal ? options.microEveryNTurns : null,
@@ -167,7 +174,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     }
     ended = {
       ...facts,
-      ...tally.totals(),
+      ...all,
       requiredAction: null,
       id: runId,
       sessionId: session.sessionId,
@@ -256,6 +263,7 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     note: events.note,
     addApart: tally.addApart,
     putBack: tally.putBack,
+    delegated: log.delegated,
     take,
     totals: tally.totals,
   };

@@ -4,7 +4,7 @@
 import type { AnsweredCall, Journal } from "../agent/ports.ts";
 import type { PriceList } from "../models/profiles.ts";
 import type { EventSink } from "../protocol/events.ts";
-import { type Seq, seq } from "../protocol/ids.ts";
+import { type RunId, type Seq, type SessionId, seq } from "../protocol/ids.ts";
 import { externaliseMedia, type PutMedia } from "../protocol/media-text.ts";
 import type { LogRow, ModelResponse, ToolCall } from "../protocol/messages.ts";
 import type { PrivateState } from "../protocol/middleware.ts";
@@ -53,11 +53,20 @@ export interface OpenBatch {
   readonly answered: Map<string, AnsweredCall>;
 }
 
+/** The session and the run of a call that was given to a subagent. */
+export interface Delegated {
+  readonly sessionId: SessionId;
+  readonly runId: RunId;
+  readonly type: string;
+}
+
 export interface LogWriter extends Pick<Journal, "assistant" | "results"> {
   readonly events: EventWriter;
   readonly tally: Tally;
   readonly draft: Draft;
   take(): Taken;
+  /** Tells clients that a call is a subagent's now, and names it again with the call's result. */
+  delegated(callId: string, subagent: Delegated): void;
   /** Passes on that a hard cancel was asked for, where a write said so. */
   heed(cancelled: boolean): void;
   /** Gives a turn's last answer its place in the log; it is stored with the turn's end. */
@@ -77,6 +86,12 @@ export interface LogWriter extends Pick<Journal, "assistant" | "results"> {
   close(batch: OpenBatch, why: string): Promise<void>;
 }
 
+const shown = ({ sessionId, runId, type }: Delegated) => ({
+  session_id: sessionId,
+  run_id: runId,
+  subagent_type: type,
+});
+
 export const createLogWriter = (options: LogWriterOptions): LogWriter => {
   const { deps, session } = options;
   const { db, newId, now } = deps;
@@ -89,7 +104,7 @@ export const createLogWriter = (options: LogWriterOptions): LogWriter => {
     now,
     sink: options.sink,
   });
-  const tally = createTally(newId, options.prices, session.run.totals);
+  const tally = createTally(newId, options.prices, session.run.totals, session.depth > 0 ? "subagent" : "turn");
   const draft = createDraft({
     newId,
     now,
@@ -101,6 +116,7 @@ export const createLogWriter = (options: LogWriterOptions): LogWriter => {
   let nextSeq = session.nextSeq;
   let open: OpenBatch | null = null;
   let storedTodos = options.state.todos;
+  const delegations = new Map<string, Delegated>();
 
   const heed = (cancelled: boolean): void => {
     if (cancelled) options.onCancelled();
@@ -169,7 +185,16 @@ export const createLogWriter = (options: LogWriterOptions): LogWriter => {
     const row = newRow({ id: newId("msg"), origin: "tool", content, media, sentContent: whole, runId });
     answers.forEach(({ call, result, durationMs }, index) => {
       const is_error = result.isError === true;
-      const data = { tool_use_id: call.id, name: call.name, is_error, duration_ms: durationMs, seq: place, index };
+      const delegated = delegations.get(call.id);
+      const data = {
+        tool_use_id: call.id,
+        name: call.name,
+        is_error,
+        duration_ms: durationMs,
+        seq: place,
+        index,
+        ...(delegated === undefined ? {} : { subagent: shown(delegated) }),
+      };
       events.note("tool.completed", data, { seq: place, content: blocks[index] ?? "null" });
     });
     await draft.settle();
@@ -196,6 +221,10 @@ export const createLogWriter = (options: LogWriterOptions): LogWriter => {
     results,
     take,
     heed,
+    delegated: (callId, subagent) => {
+      delegations.set(callId, subagent);
+      events.tell("subagent.started", { tool_use_id: callId, ...shown(subagent) });
+    },
     placeLast: (response) => {
       const message = placeAnswer(response);
       nextSeq = message.seq + 1;

@@ -4,6 +4,7 @@ import { filesystemMiddleware } from "../agent/filesystem.ts";
 import { memoryMiddleware } from "../agent/memory.ts";
 import { skillsMiddleware } from "../agent/skills.ts";
 import { defaultStack } from "../agent/stack.ts";
+import { subagentsMiddleware, TASK } from "../agent/subagents.ts";
 import { todoMiddleware } from "../agent/todo.ts";
 import type { Turn } from "../agent/turn.ts";
 import { promptCache } from "../context/cache.ts";
@@ -12,37 +13,47 @@ import { unchangedSince } from "../context/dedup.ts";
 import { defaultEstimator } from "../context/estimate-request.ts";
 import { atTime } from "../context/guards/state.ts";
 import { drivesCall } from "../context/view.ts";
+import { historyPath } from "../files/history.ts";
 import { r2MediaStore } from "../files/media.ts";
 import { r2FileSystem } from "../files/r2.ts";
 import { fileTools } from "../files/tools/file-tools.ts";
 import type { ResolveMedia } from "../models/provider.ts";
 import { isStrict } from "../models/providers.ts";
-import type { EventSink } from "../protocol/events.ts";
 import { inlineMedia } from "../protocol/media-text.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import { type ForcedCompaction, NO_SKILLS, type PrivateState, type RunContext } from "../protocol/middleware.ts";
 import { LOAD_SKILL } from "../protocol/skill-file.ts";
 import { LeaseLost } from "../store/errors.ts";
-import type { LoadedSession } from "../store/loaded-session.ts";
 import type { Span } from "../telemetry/tracer.ts";
 import { withinBudget } from "./budget.ts";
 import { compactionOptions, learnedWithOf, liveViewOf, sessionProfile } from "./compaction.ts";
 import type { Deps } from "./deps.ts";
-import { RunCancelled } from "./failure.ts";
+import { HandedOver, RunCancelled } from "./failure.ts";
 import { createJournal, type RunJournal } from "./journal.ts";
 import { modelProvider } from "./model-provider.ts";
 import { sessionRoot } from "./objects.ts";
+import type { ExecuteRun, ParentRun, RunRequest } from "./run-request.ts";
 import { microSettingsOf, readSettings, readTodos } from "./settings.ts";
 import { guardRecordOf, guardsToStore } from "./stored-guards.ts";
+import { subagentTypes } from "./subagent-types.ts";
+import { createSubagentUse, plus } from "./subagent-use.ts";
+import { createDelegation } from "./subagents.ts";
 
-export interface RunRequest {
-  readonly session: LoadedSession;
-  /** Aborted when nobody waits for the run in this request any more: it is then soon left to the queue. Absent where there is no hurry. */
-  readonly detached?: AbortSignal;
-  /** When the request arrived, ms since the epoch: where the turn's time and overhead begin. */
-  readonly startedMs: number;
-  readonly sink: EventSink;
-}
+/** Where nothing of the stack is run, only looked at. */
+const noExecution: ExecuteRun = () => Promise.reject(new Error("work between turns gives no tasks"));
+
+/** A subagent ends with its parent: for good where that ends, and to be gone on with where another Worker goes on with that. */
+const endWith = ({ signal, leave }: ParentRun, ending: AbortController, leaving: AbortController): void => {
+  const end = (): void =>
+    ending.abort(
+      signal.reason instanceof LeaseLost || signal.reason instanceof HandedOver ? new HandedOver() : new RunCancelled(),
+    );
+  const leaveToo = (): void => leaving.abort(new HandedOver());
+  if (signal.aborted) end();
+  else signal.addEventListener("abort", end, { once: true });
+  if (leave.aborted) leaveToo();
+  else leave.addEventListener("abort", leaveToo, { once: true });
+};
 
 /** A run with everything it works with, before its first step. */
 export interface PreparedRun {
@@ -55,6 +66,8 @@ export interface PreparedRun {
   /** Has the run left to another Worker at its next step. */
   readonly leaving: AbortController;
   overheadMs(): number;
+  /** Resolves when no subagent of the run is at work any more. */
+  settled(): Promise<void>;
 }
 
 /** Among the volatile inputs where roles are kept alternating (R8). */
@@ -66,9 +79,17 @@ const forcedBy = (focus: string): ForcedCompaction => ({
   focus: focus === "" ? undefined : focus,
 });
 
-/** Builds a run. Does no I/O. */
-export const prepareRun = (deps: Deps, request: RunRequest, span: Span): PreparedRun => {
-  const { session, sink, startedMs } = request;
+/**
+ * Builds a run. Does no I/O.
+ * @param execute runs a subagent's run; absent where no tool is called
+ */
+export const prepareRun = (
+  deps: Deps,
+  request: RunRequest,
+  span: Span,
+  execute: ExecuteRun = noExecution,
+): PreparedRun => {
+  const { session, sink, startedMs, parent } = request;
   const { config } = deps;
   let providerMs = 0;
   const settings = readSettings(session.settings);
@@ -88,13 +109,18 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     // The setting changes the bytes that are sent, so that its change is a recorded one (V8).
     volatile: new Map(isStrict(session.model, config, settings.context.strict_alternation) ? [STRICT] : []),
   };
-  const root = sessionRoot(session.tenantId, session.sessionId);
-  const undone = session.rewound.map(({ from, to }) => ({ first: from, last: to }));
+  const root = sessionRoot(session.tenantId, session.rootSessionId);
+  const undone = {
+    path: historyPath(session.sessionId),
+    sections: session.rewound.map(({ from, to }) => ({ first: from, last: to })),
+  };
   const files = r2FileSystem(deps.bucket, root, deps.sleep, undone);
   const media = r2MediaStore(deps.bucket, root, deps.sleep);
   const rows: LogRow[] = [];
   const ending = new AbortController();
   const leaving = new AbortController();
+  if (parent !== undefined) endWith(parent, ending, leaving);
+  const use = createSubagentUse(session.run.subagents);
   const maxTokens = Math.min(settings.maxTokens ?? config.maxOutputTokens, profile.maxOutputTokens);
   const deadlineMs = startedMs + config.turnTimeoutMs - session.run.spentMs;
   const overheadMs = () => deps.now() - startedMs - providerMs;
@@ -137,7 +163,9 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     },
     onCancelled: () => ending.abort(new RunCancelled()),
     callerWaitSeconds: config.callerWaitSeconds,
-    microEveryNTurns: microSettingsOf(settings, config)?.everyNTurns ?? null,
+    // A subagent has one turn.
+    microEveryNTurns: session.depth > 0 ? null : (microSettingsOf(settings, config)?.everyNTurns ?? null),
+    use,
     overheadMs,
   });
   const resolveMedia: ResolveMedia = (content, hashes) => inlineMedia(content, hashes, media.get);
@@ -177,6 +205,20 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     sessionMaxUsd: settings.maxUsd,
     turnMaxUsd: session.run.options.maxUsd,
   };
+  const used = () => plus(journal.totals(), use.total());
+  const mayGoOn = (): boolean => withinBudget(budget, used().costUsd) && parent?.withinBudget() !== false;
+  const types = subagentTypes(session, settings, config.subagentMaxDepth, TASK);
+  const delegation = createDelegation({
+    deps,
+    session,
+    types,
+    journal,
+    use,
+    leave: leaving.signal,
+    withinBudget: mayGoOn,
+    execute,
+  });
+  parent?.onStarted(used);
   const turn: Turn = {
     run,
     rows,
@@ -189,6 +231,12 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
         whole: [LOAD_SKILL],
         estimateTokens,
         unchangedSince: (read) => unchangedSince(rows, live.view, options.renderer, read),
+      }),
+      subagents: subagentsMiddleware({
+        types,
+        timeoutMs: config.turnTimeoutMs,
+        delegate: delegation.delegate,
+        leaveNow: () => ending.abort(new HandedOver()),
       }),
       compaction: compaction(options),
       promptCache,
@@ -205,6 +253,7 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     }),
     provider,
     settings: {
+      purpose: session.depth > 0 ? "subagent" : "turn",
       system: session.system,
       maxTokens,
       maxSteps: session.run.options.maxSteps ?? settings.maxSteps ?? config.maxSteps,
@@ -213,7 +262,7 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
       toolTimeoutMs: config.toolTimeoutMs,
       maxRetries: config.anthropic.maxRetries,
       deadlineMs,
-      withinBudget: () => withinBudget(budget, journal.totals().costUsd),
+      withinBudget: mayGoOn,
     },
     now: deps.now,
     sleep: deps.sleep,
@@ -232,5 +281,5 @@ export const prepareRun = (deps: Deps, request: RunRequest, span: Span): Prepare
     compacts: true,
     leave: leaving.signal,
   };
-  return { turn, journal, live, compaction: options, ending, leaving, overheadMs };
+  return { turn, journal, live, compaction: options, ending, leaving, overheadMs, settled: delegation.settled };
 };

@@ -4,6 +4,7 @@ import { arrayElements, objectMembers } from "../protocol/json-text.ts";
 import type { LogRow, ToolCall } from "../protocol/messages.ts";
 import { toolError } from "../protocol/tool.ts";
 import type { LoadedSession } from "../store/loaded-session.ts";
+import { textOf } from "./answer-text.ts";
 import type { PreparedRun } from "./prepare-run.ts";
 import { resultOf } from "./results.ts";
 
@@ -16,15 +17,6 @@ const callsOf = (row: LogRow): readonly ToolCall[] =>
     const input = objectMembers(block).findLast(({ key }) => key === "input");
     return [{ id, name, inputText: input === undefined ? "{}" : block.slice(input.start, input.end) }];
   });
-
-/** The text of an answer, as its run shows it. */
-const textOf = (row: LogRow | undefined): string =>
-  row === undefined
-    ? ""
-    : arrayElements(row.content)
-        .map(({ start, end }): { type?: unknown; text?: unknown } => JSON.parse(row.content.slice(start, end)))
-        .flatMap(({ type, text }) => (type === "text" && typeof text === "string" ? [text] : []))
-        .join("");
 
 /** What a call gets whose run ended before its result was stored (M7). */
 const ABANDONED = toolError(

@@ -13,8 +13,9 @@ import { CallerTooLate, HandedOver, RunCancelled, RunStopped, runErrorOf, TurnTi
 import { requestMicro } from "./micro-request.ts";
 import { sendForNext } from "./next-run.ts";
 import { writePendingFiles } from "./pending-files.ts";
-import { type PreparedRun, prepareRun, type RunRequest } from "./prepare-run.ts";
+import { type PreparedRun, prepareRun } from "./prepare-run.ts";
 import { resume } from "./resume.ts";
+import type { RunRequest } from "./run-request.ts";
 import { watchRun } from "./watch-run.ts";
 
 /** Starts of a run whose Worker died each time, before it is failed (issue: at most 3 attempts). */
@@ -52,6 +53,8 @@ export const withinRun = async (
     await work();
     return true;
   } catch (caught) {
+    // What the run began ends before it does: nothing of it goes on in the background, and all that it used is known.
+    await prepared.settled();
     // What aborted the run says more than what the abort broke.
     const error: unknown = ending.signal.aborted
       ? ending.signal.reason
@@ -111,7 +114,7 @@ const hindrance = ({ run }: LoadedSession, from: Resumption): unknown => {
 
 const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<RunRecord> => {
   const { session } = request;
-  const prepared = prepareRun(deps, request, span);
+  const prepared = prepareRun(deps, request, span, executeRun);
   const { turn, journal } = prepared;
   await withinRun(deps, prepared, request.detached, async () => {
     if (session.filesPending) await writePendingFiles(deps, session.tenantId, session.sessionId);
@@ -122,6 +125,8 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
   });
   const ended = journal.ended();
   if (ended === null) throw new LeaseLost();
+  // A subagent has no other run, and goes on with its parent.
+  if (request.parent !== undefined) return ended;
   // The session is free now, or left. A message that is lost is sent again by the sweeper, a backlog's by the next turn.
   await sendForNext(deps, session, journal.next()).catch((error: unknown) =>
     deps.log.warn("the next run was not sent for", { session_id: session.sessionId, error: nameOf(error) }),
@@ -139,8 +144,11 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
  */
 export const executeRun = (deps: Deps, request: RunRequest): Promise<RunRecord> => {
   const { sessionId, lease } = request.session;
-  const attributes = turnAttributes(sessionId, lease.holder);
-  return deps.tracer.span("invoke_agent hango", { kind: "internal", attributes }, (span) =>
+  const { parent } = request;
+  const attributes = turnAttributes(sessionId, lease.holder, parent?.type);
+  // A subagent's type is the caller's word, of any variety: it stands in an attribute, not in a name.
+  const name = parent === undefined ? "invoke_agent hango" : "invoke_agent subagent";
+  return deps.tracer.span(name, { kind: "internal", attributes, parent: parent?.span }, (span) =>
     runInSpan(deps, request, span),
   );
 };

@@ -11,11 +11,24 @@ const thinking = z.discriminatedUnion("type", [
   z.object({ type: z.literal("enabled"), budget_tokens: z.int().positive() }),
 ]);
 
+const subagent = z.object({
+  name: z.string(),
+  description: z.string(),
+  system: z.string().optional(),
+  model: z.string().optional(),
+  tools: z.array(z.string()).optional(),
+  max_steps: z.int().positive().optional(),
+});
+
+/** A type of subagent that a session was given. */
+export type SubagentSettings = z.infer<typeof subagent>;
+
 const stored = z.object({
   max_steps: z.int().positive().optional(),
   max_tokens: z.int().positive().optional(),
   thinking: thinking.optional(),
   budget: z.object({ max_usd: z.number() }).optional(),
+  subagents: z.union([z.literal(false), z.array(subagent)]).optional(),
   context: z
     .object({
       trigger_frac: z.number().optional(),
@@ -38,14 +51,16 @@ export interface SessionSettings {
   readonly thinking: ThinkingSetting | undefined;
   /** Most that the session may cost over all its turns, in USD at list price. */
   readonly maxUsd: number | undefined;
+  /** False where it has none at all; undefined where nothing was said. */
+  readonly subagents: false | readonly SubagentSettings[] | undefined;
   /** What the session overrides of the configuration's context settings. */
   readonly context: NonNullable<z.infer<typeof stored>["context"]>;
 }
 
 /** Reads the `settings` column. */
 export const readSettings = (settings: unknown): SessionSettings => {
-  const { max_steps, max_tokens, thinking, budget, context = {} } = stored.parse(settings);
-  return { maxSteps: max_steps, maxTokens: max_tokens, thinking, maxUsd: budget?.max_usd, context };
+  const { max_steps, max_tokens, thinking, budget, subagents, context = {} } = stored.parse(settings);
+  return { maxSteps: max_steps, maxTokens: max_tokens, thinking, maxUsd: budget?.max_usd, subagents, context };
 };
 
 /**

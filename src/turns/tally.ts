@@ -34,15 +34,21 @@ export interface Tally {
 /**
  * @param prices null where none are known: the cost is then null too
  * @param before what earlier parts of the run used
+ * @param purpose of the calls that are its steps
  */
-export const createTally = (newId: NewId, prices: PriceList | null, before: RunTotals): Tally => {
+export const createTally = (
+  newId: NewId,
+  prices: PriceList | null,
+  before: RunTotals,
+  purpose: "turn" | "subagent" = "turn",
+): Tally => {
   let totals = before;
   let last: number | null = null;
   let records: NewUsage[] = [];
   return {
     add: ({ model, usage, usageMissing }) => {
       const cost = costUsd(prices, usage);
-      records.push({ id: newId("usg"), purpose: "turn", model, usage, costUsd: cost });
+      records.push({ id: newId("usg"), purpose, model, usage, costUsd: cost });
       totals = {
         steps: totals.steps + 1,
         usage: addUsage(totals.usage, usage),

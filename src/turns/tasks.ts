@@ -8,6 +8,7 @@ import type { Deps } from "./deps.ts";
 import type { MaintenanceTask, TaskEnd } from "./maintenance.ts";
 import { refreshProfiles } from "./refresh-profiles.ts";
 import { sendAll } from "./send-batch.ts";
+import { sendErasures as sendErased } from "./send-erasures.ts";
 
 const HOUR_SECONDS = 3_600;
 
@@ -68,10 +69,11 @@ const eraseUnused = async (deps: Deps): Promise<TaskEnd> => {
   const unused = await unusedSessions(deps.db, days, UNUSED_PER_TICK);
   let erased = 0;
   for (const { tenantId, sessionId } of unused) {
-    if ((await eraseSession(deps.db, tenantId, { id: sessionId }, unusedFor(days))) === undefined) continue;
+    const done = await eraseSession(deps.db, tenantId, { id: sessionId }, unusedFor(days));
+    if (done === undefined) continue;
     erased += 1;
     // Recorded: what the queue does not take is sent again.
-    await deps.queue.send({ v: 1, type: "erase_objects", tenantId, sessionId }).catch(() => undefined);
+    await sendErased(deps.queue, tenantId, done).catch(() => undefined);
   }
   if (erased > 0) deps.log.info("erased sessions by age", { sessions: erased, days });
   return unused.length === UNUSED_PER_TICK ? "more" : "done";

@@ -169,6 +169,17 @@ describe("docs/memory.md", () => {
   }, 60_000);
 });
 
+describe("docs/subagents.md", () => {
+  it("a task is given away, and its session is looked into", async () => {
+    const blocks = await shellBlocks("docs/subagents.md");
+    expect(blocks).toHaveLength(2);
+    const output = await run(blocks);
+    expect(output).toContain("The tide turns at nine.");
+    expect(output).toMatch(/"subagent_type": ?"reader"/);
+    expect((await said("harbour-1"))[0]).toBe("delegate to reader: read /notes.md");
+  }, 60_000);
+});
+
 describe("docs/webhooks.md", () => {
   it("GitHub and Slack make turns whose replies are seen, and outbound events arrive signed", async () => {
     const blocks = await shellBlocks("docs/webhooks.md");

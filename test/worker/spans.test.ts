@@ -147,6 +147,27 @@ describe("the spans of a turn", () => {
     expect(only("execute_tool (unknown)").attributes).toMatchObject({ "gen_ai.tool.name": "made_up_by_the_model" });
   });
 
+  it("of a subagent hang below the call that it works for", async () => {
+    spans.length = 0;
+    const session = (await call("POST", "/v1/sessions", {})).body.id;
+    await call("POST", `/v1/sessions/${session}/turns`, { input: "delegate: list /" });
+    await vi.waitFor(() => only("invoke_agent hango"), { timeout: 10_000 });
+    const agent = only("invoke_agent subagent");
+    expect(agent.parentSpanId).toBe(only("execute_tool task").spanId);
+    expect(agent.attributes["gen_ai.agent.name"]).toBe("general-purpose");
+    expect(only("execute_tool ls").parentSpanId).toBe(agent.spanId);
+    const purposes = named("chat claude-sonnet-5-5").map((chat) => [
+      chat.parentSpanId === agent.spanId,
+      chat.attributes["hango.call.purpose"],
+    ]);
+    expect(purposes).toEqual([
+      [false, "turn"],
+      [true, "subagent"],
+      [true, "subagent"],
+      [false, "turn"],
+    ]);
+  });
+
   it("hold no content: no prompt, no answer, no file, no key, no address", () => {
     const everything = bodies.join("\n") + platform.logs.join("\n");
     for (const secret of ["private", "traced key", "traced%20key", "hango_", "postgresql://"])

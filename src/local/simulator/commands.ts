@@ -60,6 +60,17 @@ const READERS: readonly Reader[] = [
     /^load\s+(?:the\s+)?skill\s+["'`]?([\w-]+)["'`]?[.!]?$/i,
     ([name = ""]) => ({ tool: "load_skill", args: [[["name"], name]] }),
   ],
+  [
+    /^delegate(?:\s+to\s+([\w-]+))?:\s*(.+)$/i,
+    ([type = "general-purpose", prompt = ""]) => ({
+      tool: "task",
+      args: [
+        [["description"], prompt.slice(0, 60).toWellFormed()],
+        [["prompt"], prompt],
+        [["subagent_type"], type],
+      ],
+    }),
+  ],
   [/^todos?:?\s+(.+)$/i, ([list = ""]) => ({ tool: "write_todos", args: [[["todos"], todos(list)]] })],
 ];
 

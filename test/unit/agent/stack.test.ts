@@ -33,12 +33,14 @@ describe("the stack", () => {
       memory: named("Memory"),
       promptCache: named("PromptCache"),
       compaction: named("Compaction"),
+      subagents: named("Subagents"),
       filesystem: named("Filesystem"),
       todo: named("Todo"),
     });
     expect(stack.map(({ name }) => name)).toEqual([
       "Todo",
       "Filesystem",
+      "Subagents",
       "Compaction",
       "PromptCache",
       "Memory",

@@ -15,6 +15,7 @@ const tools = [
   tool("delete_file", { file_path: {} }),
   tool("write_todos", { todos: {} }),
   tool("load_skill", { name: {} }),
+  tool("task", { description: {}, prompt: {}, subagent_type: {} }),
 ];
 
 const answer = async (messages: readonly unknown[], more: Readonly<Record<string, unknown>> = { tools }) => {
@@ -53,6 +54,11 @@ describe("the unscripted agent (point 7)", () => {
     ["delete /a.md", "delete_file", { file_path: "/a.md" }],
     ["load skill pdf-forms", "load_skill", { name: "pdf-forms" }],
     ["Please load the skill `pdf-forms`.", "load_skill", { name: "pdf-forms" }],
+    [
+      "delegate to reader: read /a.md",
+      "task",
+      { description: "read /a.md", prompt: "read /a.md", subagent_type: "reader" },
+    ],
     [
       "todo one; two",
       "write_todos",

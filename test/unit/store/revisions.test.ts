@@ -460,7 +460,9 @@ describe("receipts", () => {
 
 it("generations and revisions go with their session when it is erased", async () => {
   await threeGenerations();
-  expect(await eraseSession(db, await tenant(), { id: fixture.sessionId })).toBe(fixture.sessionId);
+  expect(await eraseSession(db, await tenant(), { id: fixture.sessionId })).toMatchObject({
+    sessionId: fixture.sessionId,
+  });
   expect([await counted("compactions"), await counted("view_revisions"), await counted("messages")]).toEqual([0, 0, 0]);
 });
 

@@ -62,6 +62,8 @@ describe("POST /v1/sessions", () => {
         last_run_id: null,
         forked_from: null,
         forked_at_seq: null,
+        parent: null,
+        subagents: null,
         rewound: [],
         created_at: expect.any(String),
         updated_at: expect.any(String),
