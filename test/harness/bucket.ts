@@ -34,11 +34,15 @@ export const memoryBucket = (nowMs: () => number, fails: () => boolean): R2Bucke
       const stored = objects.get(key);
       return stored === undefined ? null : objectOf(key, stored);
     },
-    get: async (key: string, options: { readonly range?: { readonly offset: number; readonly length: number } } = {}) => {
+    get: async (
+      key: string,
+      options: { readonly range?: { readonly offset: number; readonly length: number } } = {},
+    ) => {
       const stored = objects.get(key);
       if (stored === undefined) return null;
       const { range } = options;
-      if (range !== undefined && range.offset >= stored.bytes.length) throw new Error("get: the range is not satisfiable");
+      if (range !== undefined && range.offset >= stored.bytes.length)
+        throw new Error("get: the range is not satisfiable");
       const bytes =
         range === undefined ? stored.bytes : stored.bytes.subarray(range.offset, range.offset + range.length);
       return {
@@ -63,7 +67,9 @@ export const memoryBucket = (nowMs: () => number, fails: () => boolean): R2Bucke
     },
     list: async ({ prefix = "", limit = 1_000, cursor, startAfter }: R2ListOptions = {}) => {
       const from = cursor ?? startAfter;
-      const keys = [...objects.keys()].filter((key) => key.startsWith(prefix) && (from === undefined || key > from)).sort();
+      const keys = [...objects.keys()]
+        .filter((key) => key.startsWith(prefix) && (from === undefined || key > from))
+        .sort();
       const page = keys.slice(0, limit);
       const found = page.flatMap((key) => {
         const stored = objects.get(key);

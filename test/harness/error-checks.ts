@@ -1,8 +1,7 @@
 /** Progress: a turn ends completed, or with the error that is right for what happened to it. */
-import type { Passed } from "./pass-checks.ts";
 import type { Call } from "./provider.ts";
 import type { RunRow } from "./records.ts";
-import type { Shape } from "./shape.ts";
+import type { Passed, Shape } from "./under-test.ts";
 
 /** What a run may fail with once the provider did so; what a summariser does counts where a session cannot go on without a summary (G2). */
 const CAUSES: Readonly<Record<string, (call: Call) => boolean>> = {
@@ -18,11 +17,17 @@ const UNAVOIDABLE = 0.5;
 
 /** Whether a session that failed with `context_cannot_fit` really could not: what must be kept is most of the window, or the provider said so. */
 const couldNotFit = (shape: Shape, { calls, pass }: Passed): boolean => {
-  const overflows = calls.filter(({ behaviour, purpose }) => behaviour === "overflow" || (purpose === "turn" && behaviour === "window_full"));
+  const overflows = calls.filter(
+    ({ behaviour, purpose }) => behaviour === "overflow" || (purpose === "turn" && behaviour === "window_full"),
+  );
   if (overflows.length > 0) return true;
   const { event } = pass;
   const turn = "turn" in event ? event.turn : null;
-  const chars = turn === null ? 0 : turn.chars + turn.steps.reduce((sum, step) => sum + step.calls * (Math.min(step.resultChars, 8_000) + step.argChars), 0);
+  const chars =
+    turn === null
+      ? 0
+      : turn.chars +
+        turn.steps.reduce((sum, step) => sum + step.calls * (Math.min(step.resultChars, 8_000) + step.argChars), 0);
   // Four characters a token, 1.3 for the newer tokenizers, and what stands before every message.
   return FIXED_TOKENS + chars / 3 >= UNAVOIDABLE * shape.plan.windowTokens;
 };

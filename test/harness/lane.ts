@@ -30,6 +30,8 @@ export interface Lane {
   beginShape(index: number): void;
   readonly queue: Queued[];
   readonly newId: NewId;
+  /** The next number in the order of everything that can be seen. */
+  order(): number;
   nowMs(): number;
   /** Lets time pass, by the database's clock, by the Workers', and for their timers. */
   advance(seconds: number): Promise<void>;
@@ -54,7 +56,10 @@ const processorMs = (pid: number): number => {
 };
 
 /** Every Worker by its name, for the requests that only name it. */
-const workers = new Map<string, { readonly worker: Worker; readonly sql: (headers: Headers, body: string) => Promise<Response> }>();
+const workers = new Map<
+  string,
+  { readonly worker: Worker; readonly sql: (headers: Headers, body: string) => Promise<Response> }
+>();
 
 let routed = false;
 
@@ -112,12 +117,15 @@ export const startLane = async (): Promise<Lane> => {
   let shapes = 0;
   let shape = "000000";
   let made = 0;
+  let seen = 0;
   const world: WorkerWorld = {
     config,
     databaseUrl: database.connectionString,
     bucket,
-    newId: (prefix) => `${prefix}_${String(shapes).padStart(6, "0")}${shape}${String(++ids).padStart(14, "0")}` as never,
+    newId: (prefix) =>
+      `${prefix}_${String(shapes).padStart(6, "0")}${shape}${String(++ids).padStart(14, "0")}` as never,
     nowMs,
+    order: () => ++seen,
     send: (body) => queue.push({ id: `${queue.length}`, body, attempts: 1 }),
     fetchOutside: (worker, to, init) => started.answers(worker, to, init),
   };
@@ -132,6 +140,7 @@ export const startLane = async (): Promise<Lane> => {
     answers: () => Promise.reject(new Error("nobody answers")),
     queue,
     newId: world.newId,
+    order: world.order,
     nowMs,
     advance: async (seconds) => {
       offsetMs += Math.round(seconds * 1000);

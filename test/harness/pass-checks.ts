@@ -1,38 +1,9 @@
 /** What must hold of a session after a pass, once nothing of it is unfinished. */
-import type { Beside } from "./plan.ts";
-import type { PassPlan } from "./plan.ts";
-import { checkGuards } from "./guard-checks.ts";
+
 import { checkErrors } from "./error-checks.ts";
-import type { Call, Usage } from "./provider.ts";
-import type { SessionState } from "./records.ts";
-import type { Answered, Ask } from "./session.ts";
-import type { Shape } from "./shape.ts";
-import type { Worker } from "./worker.ts";
-
-/** What happened in a pass, as far as the harness did it. */
-export interface PassFacts {
-  asks: readonly (Ask & { readonly mark: string })[] & { push(ask: Ask & { readonly mark: string }): number };
-  workers: Worker[];
-  answered: { readonly ask: Ask; readonly answer: Answered }[];
-  /** A run was cancelled, or interrupted. */
-  cancelled: boolean;
-  /** Others had a hand in it: what one Worker alone would have come to is not known. */
-  disturbed: boolean;
-  /** The session's model was changed, and nothing of the one before has been refused yet. Outlives a pass. */
-  modelChanged: boolean;
-  /** Workers that were overtaken. */
-  late: Set<string>;
-}
-
-export interface Passed {
-  readonly pass: PassPlan;
-  readonly before: SessionState;
-  readonly state: SessionState;
-  readonly calls: readonly Call[];
-  readonly facts: PassFacts;
-}
-
-export type BesideKind = Beside["kind"];
+import { checkGuards } from "./guard-checks.ts";
+import type { Usage } from "./provider.ts";
+import type { Passed, Shape } from "./under-test.ts";
 
 /** M6, M7: rows stay as they are, and every number is taken once. */
 const checkLog = (shape: Shape, { before, state }: Passed): void => {
@@ -45,7 +16,11 @@ const checkLog = (shape: Shape, { before, state }: Passed): void => {
   // A batch of which nothing is known is left to the next run, which closes it before anything else.
   const open = state.openBatch;
   const last = state.runs.findLast(({ trigger }) => trigger !== "maintenance");
-  if (open !== null && (last?.status === "completed" || open === before.openBatch) && last?.id !== before.runs.findLast(({ trigger }) => trigger !== "maintenance")?.id)
+  if (
+    open !== null &&
+    (last?.status === "completed" || open === before.openBatch) &&
+    last?.id !== before.runs.findLast(({ trigger }) => trigger !== "maintenance")?.id
+  )
     shape.violate("M7", `the batch of row ${open} is open after a run that was ${last?.status}`);
   const next = state.rows.length + (open === null ? 1 : 2);
   if (state.nextSeq !== next) shape.violate("M6", `the next row would be ${state.nextSeq}, not ${next}`);
@@ -58,7 +33,8 @@ const checkRuns = (shape: Shape, { state, facts, before }: Passed): void => {
   for (const run of state.runs) {
     if (!["completed", "failed", "cancelled"].includes(run.status)) continue;
     const wanted = run.trigger === "maintenance" || run.inputSeq === null ? [0, 1] : [1];
-    if (!wanted.includes(run.ends)) shape.violate("one end a run", `run ${run.id} (${run.status}) has ${run.ends} ends`);
+    if (!wanted.includes(run.ends))
+      shape.violate("one end a run", `run ${run.id} (${run.status}) has ${run.ends} ends`);
   }
   for (const { ask, answer } of facts.answered) {
     const isRun = answer.kind === "ran" || answer.kind === "lost" || answer.kind === "queued";
@@ -67,7 +43,8 @@ const checkRuns = (shape: Shape, { state, facts, before }: Passed): void => {
   if (state.inputs > 0) shape.violate("M5", `${state.inputs} inputs are left outside of the log`);
   const known = new Set(before.runs.map(({ id }) => id));
   for (const run of state.runs)
-    if (!known.has(run.id)) shape.tally.add(run.trigger === "maintenance" ? "maintenance runs" : "turns", run.code ?? run.status);
+    if (!known.has(run.id))
+      shape.tally.add(run.trigger === "maintenance" ? "maintenance runs" : "turns", run.code ?? run.status);
 };
 
 /** M5: what was asked stands in the log once, where it was taken; at most once, where its Worker died before it could say. */
@@ -86,8 +63,14 @@ const checkInputs = async (shape: Shape, { facts }: Passed): Promise<void> => {
   }
 };
 
-const keyOf = (purpose: string, model: string, tokens: readonly number[]): string => `${purpose} ${model} ${tokens.join("/")}`;
-const tokensOf = ({ input, output, cacheRead, cacheWrite }: Usage): readonly number[] => [input, output, cacheRead, cacheWrite];
+const keyOf = (purpose: string, model: string, tokens: readonly number[]): string =>
+  `${purpose} ${model} ${tokens.join("/")}`;
+const tokensOf = ({ input, output, cacheRead, cacheWrite }: Usage): readonly number[] => [
+  input,
+  output,
+  cacheRead,
+  cacheWrite,
+];
 
 const sumOf = (rows: readonly { readonly tokens: readonly number[] }[]): readonly number[] =>
   [0, 1, 2, 3].map((column) => rows.reduce((sum, { tokens }) => sum + (tokens[column] ?? 0), 0));
@@ -104,14 +87,19 @@ const checkBills = (shape: Shape, { before, state, calls, facts }: Passed): void
     if (call.usage === null || (call.purpose !== "turn" && call.purpose !== "summarize")) continue;
     const key = keyOf(call.purpose, call.model, tokensOf(call.usage));
     const counts = left.get(key) ?? { must: 0, may: 0 };
-    const certain = !facts.cancelled && !facts.disturbed && !lost.has(call.worker) && call.behaviour !== "window_full";
+    const certain =
+      !facts.cancelled &&
+      !facts.disturbed &&
+      !lost.has(call.worker) &&
+      call.stopReason !== "model_context_window_exceeded";
     counts.may += 1;
     if (certain) counts.must += 1;
     left.set(key, counts);
   }
   for (const { purpose, model, tokens } of state.usage.slice(before.usage.length)) {
     const counts = left.get(keyOf(purpose, model, tokens));
-    if (counts === undefined || counts.may === 0) shape.violate("bills", `${purpose} ${tokens} was not answered, or twice billed`);
+    if (counts === undefined || counts.may === 0)
+      shape.violate("bills", `${purpose} ${tokens} was not answered, or twice billed`);
     else {
       counts.may -= 1;
       counts.must -= 1;
@@ -120,7 +108,8 @@ const checkBills = (shape: Shape, { before, state, calls, facts }: Passed): void
   for (const [key, { must }] of left) if (must > 0) shape.violate("bills", `${key} was answered and not billed`);
   for (const run of state.runs) {
     const own = sumOf(state.usage.filter((row) => row.run === run.id));
-    if (!equal(own, run.tokens)) shape.violate("bills", `run ${run.id} (${run.trigger}, ${run.status}) counts ${run.tokens}, its records ${own}`);
+    if (!equal(own, run.tokens))
+      shape.violate("bills", `run ${run.id} (${run.trigger}, ${run.status}) counts ${run.tokens}, its records ${own}`);
   }
   const all = sumOf(state.usage);
   if (!equal(all, state.tokens)) shape.violate("bills", `the session counts ${state.tokens}, its records ${all}`);
@@ -137,7 +126,8 @@ const SIGNATURE = /Invalid `signature` in `thinking` block/;
  */
 const checkValid = (shape: Shape, { calls, facts }: Passed): void => {
   for (const { purpose, behaviour, error } of calls) {
-    if (purpose === "uncounted") shape.tally.add("counts", `refused: ${SIGNATURE.test(error ?? "") ? "signature" : behaviour}`);
+    if (purpose === "uncounted")
+      shape.tally.add("counts", `refused: ${SIGNATURE.test(error ?? "") ? "signature" : behaviour}`);
     if (purpose === "count") shape.tally.add("counts", "answered");
     if (purpose !== "unread" || behaviour === "overflow") continue;
     if (SIGNATURE.test(error ?? "") && facts.modelChanged) {

@@ -130,7 +130,17 @@ const step = (random: Random): StepPlan => ({
 const turnPlan = (random: Random): TurnPlan => ({
   chars: charsOf(random),
   image: random.chance(0.04),
-  steps: Array.from({ length: random.weighted([[5, 0], [3, 1], [1, 2], [0.5, 4]]) }, () => step(random)),
+  steps: Array.from(
+    {
+      length: random.weighted([
+        [5, 0],
+        [3, 1],
+        [1, 2],
+        [0.5, 4],
+      ]),
+    },
+    () => step(random),
+  ),
   answerChars: random.chance(0.8) ? random.int(20, 600) : random.int(600, 1_500),
 });
 
@@ -240,13 +250,15 @@ const MODELS = ["claude-sonnet-5-5", "claude-sonnet-5", "claude-haiku-4-5"] as c
 export const shapePlan = (seed: number, index: number, passes: number): ShapePlan => {
   const random = randomOf(mixed(seed, index));
   const first = random.pick(MODELS);
-  const windowTokens = random.int(9_000, 20_000);
+  // In a narrow session what stands before the messages is most of what the trigger allows: compactions come without effect.
+  const narrow = random.chance(0.25);
+  const windowTokens = narrow ? random.int(9_000, 11_000) : random.int(10_000, 20_000);
   return {
     seed,
     index,
     models: [first, random.pick(MODELS)],
     windowTokens,
-    triggerFrac: 0.55 + random.next() * 0.35,
+    triggerFrac: narrow ? 0.42 + random.next() * 0.1 : 0.55 + random.next() * 0.35,
     keepFrac: 0.05 + random.next() * 0.35,
     clipTokens: random.pick([64, 200, 500]),
     minTailUserMessages: random.pick([1, 1, 1, 2]),

@@ -14,8 +14,17 @@ const CONNECTIONS = 6;
 /**
  * @param clockOffset of each transaction, as PostgreSQL writes an interval
  */
-export const preparedBackend = (connectionString: string, clockOffset: () => string): Backend & { pids(): readonly number[] } => {
-  const pool = new pg.Pool({ connectionString, max: CONNECTIONS, pipeline: true, idleTimeoutMillis: 0, allowExitOnIdle: true });
+export const preparedBackend = (
+  connectionString: string,
+  clockOffset: () => string,
+): Backend & { pids(): readonly number[] } => {
+  const pool = new pg.Pool({
+    connectionString,
+    max: CONNECTIONS,
+    pipeline: true,
+    idleTimeoutMillis: 0,
+    allowExitOnIdle: true,
+  });
   pool.on("error", () => undefined);
   const pids = new Set<number>();
   pool.on("connect", (client) => pids.add(Number(Reflect.get(client, "processID"))));

@@ -2,10 +2,11 @@
  * The provider of a lane: the strict simulator of the Messages API, called in process, with the answers that a pass scripts for the model and for the
  * summariser. It keeps a ledger of what it answered, which is what the bills are held against.
  */
+
+import { purposeOf } from "../../src/local/simulator/agent.ts";
 import { createPromptCache } from "../../src/local/simulator/cache.ts";
 import { createCatalogue, describeModel } from "../../src/local/simulator/catalogue.ts";
 import { ApiError, errorBody, errorType } from "../../src/local/simulator/errors.ts";
-import { purposeOf } from "../../src/local/simulator/agent.ts";
 import { makeAnswer } from "../../src/local/simulator/reply.ts";
 import { readRequest, type SimRequest } from "../../src/local/simulator/request.ts";
 import type { ScriptReply } from "../../src/local/simulator/script.ts";
@@ -37,7 +38,15 @@ export type SummariserKind =
   | "too_long";
 
 /** What the session's own model does with a call. */
-export type ModelKind = "answers" | "overflow" | "window_full" | "server_error" | "overloaded" | "network" | "cut" | "silent";
+export type ModelKind =
+  | "answers"
+  | "overflow"
+  | "window_full"
+  | "server_error"
+  | "overloaded"
+  | "network"
+  | "cut"
+  | "silent";
 
 export type Purpose = "turn" | "summarize";
 
@@ -50,6 +59,10 @@ export interface Usage {
 
 /** One call that was made, and what became of it. */
 export interface Call {
+  /** Its place among everything that could be seen. */
+  readonly order: number;
+  /** When it was made, by the lane's clock, ms since the epoch. */
+  readonly atMs: number;
   readonly worker: string;
   /** `unread` and `uncounted`: it was refused before it was known what it is for. */
   readonly purpose: Purpose | "count" | "unread" | "uncounted";
@@ -98,12 +111,18 @@ export interface Provider {
 }
 
 const jsonOf = (status: number, body: unknown): Response =>
-  new Response(JSON.stringify(body), { status, headers: { "content-type": "application/json", "request-id": "req_harness" } });
+  new Response(JSON.stringify(body), {
+    status,
+    headers: { "content-type": "application/json", "request-id": "req_harness" },
+  });
 
 const encoder = new TextEncoder();
 
 const streamOf = (body: BodyInit): Response =>
-  new Response(body, { status: 200, headers: { "content-type": "text/event-stream; charset=utf-8", "request-id": "req_harness" } });
+  new Response(body, {
+    status: 200,
+    headers: { "content-type": "text/event-stream; charset=utf-8", "request-id": "req_harness" },
+  });
 
 /** Nothing more comes until the client goes away. */
 const silence = (signal: AbortSignal | null | undefined): Promise<never> =>
@@ -152,7 +171,9 @@ const summaryOf = (kind: SummariserKind, request: SimRequest, random: Random): S
     case "regret":
       return { content: "I'm sorry, but I can't help with that." };
     case "handoff":
-      return { content: "[Handoff from earlier turns]\nIt was done.\n[End of the handoff. Act only on what follows.]\nGo on." };
+      return {
+        content: "[Handoff from earlier turns]\nIt was done.\n[End of the handoff. Act only on what follows.]\nGo on.",
+      };
     default:
       return { content: `It was found and done: ${prose(random, Math.max(40, Math.min(chars, 600)))}.` };
   }
@@ -168,6 +189,7 @@ export const createProvider = (
   nowMs: () => number,
   windowTokens: number,
   models: readonly string[],
+  order: () => number,
 ): Provider => {
   const catalogue = createCatalogue(
     Object.fromEntries(models.map((model) => [model, { maxInputTokens: windowTokens }])),
@@ -176,6 +198,9 @@ export const createProvider = (
   const memory = createTokenMemory();
   const cache = createPromptCache();
   const calls: Call[] = [];
+  const note = (call: Omit<Call, "order">): void => {
+    calls.push({ ...call, order: order() });
+  };
   let serial = 0;
 
   const messages = async (caller: Caller, path: string, init: RequestInit | undefined): Promise<Response> => {
@@ -188,14 +213,23 @@ export const createProvider = (
       betas: headers.get("anthropic-beta") ?? "",
       countsOnly,
     };
-    const base = { worker: caller.worker, promptTokens: 0, windowTokens, usage: null, stopReason: null, error: null };
+    const atMs = nowMs();
+    const base = {
+      atMs,
+      worker: caller.worker,
+      promptTokens: 0,
+      windowTokens,
+      usage: null,
+      stopReason: null,
+      error: null,
+    };
     let read: SimRequest;
     try {
       read = readRequest(bodyText, options, catalogue, memory);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       const tooLong = /^(prompt is too long|input length and)/.test(error.message);
-      calls.push({
+      note({
         ...base,
         purpose: countsOnly ? "uncounted" : "unread",
         model: "",
@@ -207,7 +241,7 @@ export const createProvider = (
     }
     const model = read.model.id;
     if (countsOnly) {
-      calls.push({ ...base, purpose: "count", model, behaviour: "answers", status: 200, promptTokens: read.promptTokens });
+      note({ ...base, purpose: "count", model, behaviour: "answers", status: 200, promptTokens: read.promptTokens });
       return jsonOf(200, { input_tokens: read.promptTokens });
     }
     const purpose = purposeOf(read);
@@ -215,7 +249,7 @@ export const createProvider = (
     const behaviour = purpose === "turn" ? script.model() : script.summariser();
     const known = { ...base, purpose, model, behaviour, promptTokens: read.promptTokens };
     const refuse = (status: number, message: string): Response => {
-      calls.push({ ...known, status, error: message });
+      note({ ...known, status, error: message });
       return jsonOf(status, errorBody(errorType(status), message, "req_harness"));
     };
     const refusal = STATUS[behaviour];
@@ -223,11 +257,11 @@ export const createProvider = (
     if (behaviour === "overflow" || behaviour === "too_long")
       return refuse(400, `prompt is too long: ${windowTokens + 310} tokens > ${windowTokens} maximum`);
     if (behaviour === "network") {
-      calls.push({ ...known, status: 0 });
+      note({ ...known, status: 0 });
       throw new TypeError("fetch failed");
     }
     if (behaviour === "silent") {
-      calls.push({ ...known, status: 0 });
+      note({ ...known, status: 0 });
       const silent = silence(init?.signal);
       silent.catch(() => undefined);
       for (let passed = 0; passed < SILENCE_MS && init?.signal?.aborted !== true; passed += STEP_MS)
@@ -236,20 +270,18 @@ export const createProvider = (
     }
     const plan = cache.plan(read.segments, read.cacheLinks, read.tokens, read.model.cacheMinimumTokens, nowMs());
     serial += 1;
-    const reply =
-      purpose === "summarize" ? summaryOf(behaviour as SummariserKind, read, random) : script.reply(read);
-    const limits =
-      behaviour === "truncated" ? { truncateAt: Math.max(1, Math.floor(read.maxTokens / 20)) } : {};
+    const reply = purpose === "summarize" ? summaryOf(behaviour as SummariserKind, read, random) : script.reply(read);
+    const limits = behaviour === "truncated" ? { truncateAt: Math.max(1, Math.floor(read.maxTokens / 20)) } : {};
     const made =
       behaviour === "window_full" ? { ...reply, stop_reason: "model_context_window_exceeded" as const } : reply;
     const answer = makeAnswer(read, made, plan.usage, serial, limits);
     plan.commit();
     const pieces = events(answer);
     if (behaviour === "cut" || behaviour === "malformed") {
-      calls.push({ ...known, status: 200 });
+      note({ ...known, status: 200 });
       return streamOf(broken(pieces, behaviour));
     }
-    calls.push({ ...known, status: 200, usage: sumUp(answer), stopReason: answer.stopReason });
+    note({ ...known, status: 200, usage: sumUp(answer), stopReason: answer.stopReason });
     if (behaviour === "slow") return streamOf(slow([...pieces], caller));
     return streamOf([...pieces].map(writeEvent).join(""));
   };
@@ -258,7 +290,8 @@ export const createProvider = (
     calls,
     fetch: async (caller, url, init) => {
       const { pathname } = new URL(url);
-      if (pathname === "/v1/messages" || pathname === "/v1/messages/count_tokens") return messages(caller, pathname, init);
+      if (pathname === "/v1/messages" || pathname === "/v1/messages/count_tokens")
+        return messages(caller, pathname, init);
       const id = decodeURIComponent(pathname.slice("/v1/models/".length));
       return jsonOf(200, describeModel(catalogue.find(id)));
     },
@@ -274,7 +307,9 @@ const broken = (pieces: Iterable<StreamEvent>, how: "cut" | "malformed"): Readab
         if (event.piece) break;
       }
       if (how === "cut") return controller.error(new TypeError("terminated"));
-      controller.enqueue(encoder.encode('event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{\n\n'));
+      controller.enqueue(
+        encoder.encode('event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{\n\n'),
+      );
       controller.close();
     },
   });
@@ -286,7 +321,14 @@ const slow = (pieces: readonly StreamEvent[], caller: Caller): ReadableStream<Ui
   return new ReadableStream({
     pull: async (controller) => {
       await caller.advance(STEP_MS);
-      controller.enqueue(encoder.encode(pieces.slice(at, at + share).map(writeEvent).join("")));
+      controller.enqueue(
+        encoder.encode(
+          pieces
+            .slice(at, at + share)
+            .map(writeEvent)
+            .join(""),
+        ),
+      );
       at += share;
       if (at >= pieces.length) controller.close();
     },

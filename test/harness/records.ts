@@ -73,6 +73,8 @@ export interface GenerationRow {
 }
 
 export interface SessionState {
+  /** When it was read, by the lane's clock, ms since the epoch. */
+  readonly atMs: number;
   readonly holder: string | null;
   readonly held: boolean;
   readonly revision: number;
@@ -116,12 +118,25 @@ const STATE = `select json_build_object('holder', h.lease_holder, 'held', coales
     'inputs', (select count(*) from inputs i where i.session_id = s.id)) as record
   from sessions s join session_heads h on h.session_id = s.id where s.id = $1`;
 
-export const sessionState = (lane: Lane, sessionId: string): Promise<SessionState> => one(lane, STATE, [sessionId]);
+export const sessionState = async (lane: Lane, sessionId: string): Promise<SessionState> => ({
+  ...(await one<Omit<SessionState, "atMs">>(lane, STATE, [sessionId])),
+  atMs: lane.nowMs(),
+});
 
-const TABLES = ["messages", "compactions", "view_revisions", "session_heads", "runs", "run_events", "usage_records", "inputs"];
+const TABLES = [
+  "messages",
+  "compactions",
+  "view_revisions",
+  "session_heads",
+  "runs",
+  "run_events",
+  "usage_records",
+  "inputs",
+];
 
 const EVERYTHING = `select (${TABLES.map(
-  (table) => `select '${table} ' || coalesce(md5(string_agg(t::text, ' ' order by t::text)), '') from ${table} t where t.session_id = $1`,
+  (table) =>
+    `select '${table} ' || coalesce(md5(string_agg(t::text, ' ' order by t::text)), '') from ${table} t where t.session_id = $1`,
 )
   .map((query) => `(${query})`)
   .join(" || ' ' || ")} || (select ' sessions ' || md5(s::text) from sessions s where s.id = $1)) as record`;

@@ -3,7 +3,7 @@
  * tried as soon as one is needed.
  */
 import { askFor } from "./session.ts";
-import type { Shape } from "./shape.ts";
+import type { Shape } from "./under-test.ts";
 
 /** G1: the longest cooldown, and a little more, in s. */
 const LONGEST_COOLDOWN_SECONDS = 901;
@@ -33,7 +33,9 @@ export const checkRecovery = async (shape: Shape): Promise<void> => {
     const refusals = worker.facts.filter(({ msg }) => msg === "the context was not compacted");
     if (calls.some(({ purpose }) => purpose === "summarize")) {
       tally.add("recovery", `compacted after ${turn <= 6 ? turn : "more than 6"} turns, ${excused} blocked`);
-      const made = worker.facts.some(({ msg, generation }) => msg === "the context was compacted" && generation !== null);
+      const made = worker.facts.some(
+        ({ msg, generation }) => msg === "the context was compacted" && generation !== null,
+      );
       if (!made) tally.add("recovery", `not taken: ${refusals.map(({ failure, why }) => failure ?? why).join()}`);
       return;
     }
@@ -41,11 +43,17 @@ export const checkRecovery = async (shape: Shape): Promise<void> => {
     if (blocked.length > 0) {
       excused += 1;
       if (excused > EXCUSED)
-        return shape.violate("no guard for ever", `${blocked.map(({ guard }) => guard).join()} blocks a compaction ${excused} times, and nothing is tried`);
+        return shape.violate(
+          "no guard for ever",
+          `${blocked.map(({ guard }) => guard).join()} blocks a compaction ${excused} times, and nothing is tried`,
+        );
       await lane.advance(PROBATION_SECONDS);
     }
     if (result.kind === "done" && result.value.kind === "ran" && result.value.run.status !== "completed")
-      return shape.violate("progress", `the turn after all is well failed: ${result.value.run.error?.code} ${result.value.run.error?.message}`);
+      return shape.violate(
+        "progress",
+        `the turn after all is well failed: ${result.value.run.error?.code} ${result.value.run.error?.message}`,
+      );
   }
   shape.violate("no guard for ever", `nothing was compacted in ${MOST_TURNS} turns`);
 };

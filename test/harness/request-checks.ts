@@ -6,8 +6,7 @@ import type { Lane } from "./lane.ts";
 import { type Block, holds, marksIn, rangesOf, type Shown, shownBy } from "./log-text.ts";
 import type { SeenRequest } from "./provider.ts";
 import { type LogEntry, type ViewRecord, viewRecord } from "./records.ts";
-
-export type Violate = (invariant: string, words: string) => void;
+import type { Violate } from "./under-test.ts";
 
 /** One user's text, as it was sent. */
 const textsOf = (entry: LogEntry): readonly string[] =>

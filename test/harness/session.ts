@@ -1,13 +1,13 @@
 /** The session of a shape, and the doors through which it is used: as the API and the queue use them, on a Worker of one's choice. */
 import type { KeyId, RunId, SessionId, TenantId } from "../../src/protocol/ids.ts";
-import type { TurnInput } from "../../src/turns/input.ts";
-import { begin, type TurnRequest } from "../../src/turns/begin.ts";
-import { consume, givenUpTurnMessages, turnMessages } from "../../src/turns/consume.ts";
-import type { Deps } from "../../src/turns/deps.ts";
-import { executeRun } from "../../src/turns/run.ts";
 import type { OnBusy } from "../../src/store/begin-request.ts";
 import { LeaseLost } from "../../src/store/errors.ts";
 import type { RunRecord } from "../../src/store/runs.ts";
+import { begin, type TurnRequest } from "../../src/turns/begin.ts";
+import { consume, givenUpTurnMessages, turnMessages } from "../../src/turns/consume.ts";
+import type { Deps } from "../../src/turns/deps.ts";
+import type { TurnInput } from "../../src/turns/input.ts";
+import { executeRun } from "../../src/turns/run.ts";
 import { type Lane, type Queued, TOOLS_URL } from "./lane.ts";
 import type { ShapePlan } from "./plan.ts";
 
@@ -93,7 +93,10 @@ export const askFor = async (deps: Deps, session: HarnessSession, ask: Ask): Pro
     case "started":
       try {
         const startedMs = Date.parse(request.startedAt);
-        return { kind: "ran", run: await executeRun(deps, { session: outcome.session, startedMs, sink: () => undefined }) };
+        return {
+          kind: "ran",
+          run: await executeRun(deps, { session: outcome.session, startedMs, sink: () => undefined }),
+        };
       } catch (error) {
         if (!(error instanceof LeaseLost)) throw error;
         return { kind: "lost", runId: outcome.session.lease.holder };

@@ -68,11 +68,10 @@ const install = (): void => {
   };
   Object.assign(globalThis, {
     setTimeout: Object.assign(
-      (act: () => void, ms = 0, ...args: unknown[]) => add(act, ms, args, false) ?? realTimeout(act, ms, ...args),
+      (act: () => void, ms = 0, ...args: []) => add(act, ms, args, false) ?? realTimeout(act, ms, ...args),
       realTimeout,
     ),
-    setInterval: (act: () => void, ms = 0, ...args: unknown[]) =>
-      add(act, ms, args, true) ?? realInterval(act, ms, ...args),
+    setInterval: (act: () => void, ms = 0, ...args: []) => add(act, ms, args, true) ?? realInterval(act, ms, ...args),
     clearTimeout: clear,
     clearInterval: clear,
   });

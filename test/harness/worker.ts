@@ -29,7 +29,7 @@ export interface Interruption {
 }
 
 /** A line of the Worker's log, which says what compaction decided. */
-export type Fact = Readonly<Record<string, unknown>> & { readonly msg: string };
+export type Fact = Readonly<Record<string, unknown>> & { readonly msg: string; readonly order: number };
 
 export interface WorkerWorld {
   readonly config: Config;
@@ -38,11 +38,16 @@ export interface WorkerWorld {
   readonly bucket: R2Bucket;
   readonly newId: NewId;
   readonly nowMs: () => number;
+  /** The next number in the order of everything that can be seen. */
+  readonly order: () => number;
   readonly send: (message: QueueMessage) => void;
   readonly fetchOutside: (worker: Worker, url: string, init: RequestInit | undefined) => Promise<Response>;
 }
 
-export type Work<T> = { readonly kind: "done"; readonly value: T } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "gone" };
+export type Work<T> =
+  | { readonly kind: "done"; readonly value: T }
+  | { readonly kind: "failed"; readonly error: unknown }
+  | { readonly kind: "gone" };
 
 export interface Worker {
   readonly name: string;
@@ -176,13 +181,14 @@ export const createWorker = (name: string, world: WorkerWorld, options: WorkerOp
     tracer: noopTracer,
     log: createLog({
       level: "info",
-      sink: (line) => facts.push(JSON.parse(line)),
+      sink: (line) => facts.push({ ...JSON.parse(line), order: world.order() }),
       traceIds: () => undefined,
     }),
     newId: world.newId,
     now: nowMs,
     sleep,
-    fetch: (input, init) => worker.call(() => world.fetchOutside(worker, String(input instanceof Request ? input.url : input), init)),
+    fetch: (input, init) =>
+      worker.call(() => world.fetchOutside(worker, String(input instanceof Request ? input.url : input), init)),
     waitUntil: (left) => void left.catch(() => undefined),
   };
   return worker;
