@@ -1,4 +1,5 @@
 /** Progress: a turn ends completed, or with the error that is right for what happened to it. */
+import { guardsOf } from "./guard-checks.ts";
 import type { Call } from "./provider.ts";
 import type { RunRow } from "./records.ts";
 import type { Passed, Shape } from "./under-test.ts";
@@ -42,7 +43,16 @@ const isRight = (shape: Shape, passed: Passed, run: RunRow): boolean => {
   if (code === "run_interrupted") return gone || facts.disturbed;
   if (code === "context_cannot_fit") return couldNotFit(shape, passed);
   if (code === "unavailable") return passed.pass.bucketFails;
-  return CAUSES[code] !== undefined && calls.some(CAUSES[code]);
+  if (CAUSES[code] !== undefined && calls.some(CAUSES[code])) return true;
+  // During a cooldown nothing is tried again: the session waits for what failed (G2).
+  return (COOLING[code] ?? []).includes(guardsOf(passed.before).cooldownReason ?? "");
+};
+
+/** What a session that cannot go on without a summary fails with, by what the newest one failed with. */
+const COOLING: Readonly<Record<string, readonly string[]>> = {
+  provider_error: ["network"],
+  provider_overloaded: ["overloaded"],
+  provider_rejected: ["authentication", "quota"],
 };
 
 export const checkErrors = (shape: Shape, passed: Passed): void => {

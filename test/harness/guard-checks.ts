@@ -23,14 +23,15 @@ export interface Guards {
 
 const STRIKES_TO_BLOCK = 2;
 
-export const guardsOf = ({ head }: SessionState): Guards => {
+export const guardsOf = ({ head, generation }: SessionState): Guards => {
   const strikes = Number(head.strikes);
   return {
     strikes,
     timeouts: Number(head.summary_timeouts),
     truncations: Number(head.summary_truncations),
     cooldownReason: head.cooldown_reason as string | null,
-    awaiting: head.guarded_reading === "awaiting",
+    // A generation that is not shown any more will not be measured (R4).
+    awaiting: head.guarded_reading === "awaiting" && Number(head.guarded_generation) === generation,
     blocked: strikes >= STRIKES_TO_BLOCK || head.compaction_pause === "same_result",
     model: head.guards_model as string | null,
   };
@@ -98,12 +99,13 @@ const expectedOf = (shape: Shape, passed: Passed): Expected => {
   const trigger = triggerTokens(shape, passed.state.model);
   const fresh = before.model !== null && before.model !== passed.before.model;
   const expected: Expected = {
+    // Cleared by the next run (G10), where there is one.
     least: fresh ? 0 : before.strikes,
-    most: fresh ? 0 : before.strikes,
+    most: before.strikes,
     timeouts: fresh ? 0 : before.timeouts,
     truncations: fresh ? 0 : before.truncations,
     awaiting: fresh ? false : before.awaiting,
-    unsure: false,
+    unsure: fresh,
     last: null,
   };
   const strike = (sure: boolean): void => {

@@ -78,6 +78,8 @@ export interface SessionState {
   readonly holder: string | null;
   readonly held: boolean;
   readonly revision: number;
+  /** The generation that the view shows; 0 for none. */
+  readonly generation: number;
   readonly nextSeq: number;
   readonly openBatch: number | null;
   readonly rewound: string;
@@ -102,6 +104,7 @@ const TOKENS = (row: string): string =>
 const STATE = `select json_build_object('holder', h.lease_holder, 'held', coalesce(h.lease_expires_at > hango_now(), false),
     'revision', h.revision, 'nextSeq', h.next_seq, 'openBatch', h.open_batch_seq, 'rewound', h.rewound::text, 'model', s.model,
     'head', to_jsonb(h) - 'calibration',
+    'generation', coalesce((select v.generation from view_revisions v where v.session_id = s.id and v.revision = h.revision), 0),
     'cooldownSeconds', extract(epoch from h.cooldown_until - hango_now()),
     'rows', (select coalesce(json_agg(json_build_array(m.seq, md5(m::text)) order by m.seq), '[]'::json) from messages m where m.session_id = s.id),
     'compactions', s.compactions, 'turns', s.turns, 'tokens', ${TOKENS("s")},
