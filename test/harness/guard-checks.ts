@@ -2,6 +2,7 @@
  * The guards' counters, kept a second time from what could be seen: what the provider was asked and answered, and what the Workers logged. Where others
  * had a hand in a pass, or a Worker was gone, only what always holds is checked.
  */
+import { reportContext } from "../../src/turns/context-report.ts";
 import type { Call } from "./provider.ts";
 import type { SessionState } from "./records.ts";
 import type { Passed, Shape } from "./under-test.ts";
@@ -219,6 +220,24 @@ const checkBudget = (shape: Shape, { facts }: Passed): void => {
     // A Worker delivers one message of the queue, or makes one request: one run.
     if (tried.length > ATTEMPTS_PER_RUN) shape.violate("M4", `${tried.length} attempts in one run`);
   }
+};
+
+/**
+ * A session that stands over its trigger and was not compacted says why: which guard holds it, and what ends that; or why there is nothing to do.
+ */
+export const checkNamed = async (shape: Shape, { calls, facts, state }: Passed): Promise<void> => {
+  const last = calls.findLast(({ purpose, usage }) => purpose === "turn" && usage !== null);
+  if (last === undefined || last.promptTokens < triggerTokens(shape, state.model)) return;
+  if (facts.disturbed || facts.workers.some((worker) => worker.facts.some(isMade))) return;
+  const { session, tally } = shape;
+  const { result } = await shape.on((deps) => reportContext(deps, session.tenantId, { id: session.id }, false));
+  if (result.kind !== "done" || result.value === undefined) return;
+  const { projection, budgets, guards, next } = result.value;
+  if (projection.tokens < budgets.triggerTokens) return;
+  const named = guards.on.filter(({ words, until, ends }) => words !== "" && (until !== null || ends !== ""));
+  tally.add("over the trigger, and named", named[0]?.status ?? next.action);
+  if (next.action === "send" && named.length === 0 && !next.reason.includes(", but "))
+    shape.violate("a named state", `over its trigger, and all that is said is: ${next.reason}`);
 };
 
 export const checkGuards = (shape: Shape, passed: Passed): void => {

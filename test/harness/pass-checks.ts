@@ -1,7 +1,7 @@
 /** What must hold of a session after a pass, once nothing of it is unfinished. */
 
 import { checkErrors } from "./error-checks.ts";
-import { checkGuards } from "./guard-checks.ts";
+import { checkGuards, checkNamed } from "./guard-checks.ts";
 import type { Usage } from "./provider.ts";
 import type { Passed, Shape } from "./under-test.ts";
 
@@ -168,4 +168,5 @@ export const checkPass = async (shape: Shape, passed: Passed): Promise<void> => 
   checkValid(shape, passed);
   checkErrors(shape, passed);
   checkGuards(shape, passed);
+  await checkNamed(shape, passed);
 };

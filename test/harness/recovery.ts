@@ -47,8 +47,9 @@ export const checkRecovery = async (shape: Shape): Promise<void> => {
           "no guard for ever",
           `${blocked.map(({ guard }) => guard).join()} blocks a compaction ${excused} times, and nothing is tried`,
         );
-      await lane.advance(PROBATION_SECONDS);
     }
+    // A guard that blocks may be hidden behind a truncation.
+    await lane.advance(PROBATION_SECONDS);
     if (result.kind === "done" && result.value.kind === "ran" && result.value.run.status !== "completed")
       return shape.violate(
         "progress",
