@@ -42,7 +42,15 @@ export const settingsOf = (plan: ShapePlan) => ({
 });
 
 /** A tenant with a key and an idle session, by SQL. */
-export const makeSession = async (lane: Lane, model: string, settings: object): Promise<HarnessSession> => {
+export const makeSession = async (
+  lane: Lane,
+  model: string,
+  settings: object,
+  { system, tools }: { readonly system: string | null; readonly tools: unknown } = {
+    system: "You help with plans.",
+    tools: TOOLS,
+  },
+): Promise<HarnessSession> => {
   const [tenantId, keyId, id] = [lane.newId("tnt"), lane.newId("key"), lane.newId("ses")];
   const keyHash = `hash of ${keyId}`;
   await lane.sql("insert into tenants (id, name) values ($1, 'harness')", [tenantId]);
@@ -52,8 +60,8 @@ export const makeSession = async (lane: Lane, model: string, settings: object): 
   );
   await lane.sql(
     `insert into sessions (id, tenant_id, key, user_id, model, system, tools, settings, created_with)
-     values ($1, $2, $3, $1, $4, 'You help with plans.', $5::jsonb, $6::jsonb, '')`,
-    [id, tenantId, `key of ${id}`, model, JSON.stringify(TOOLS), JSON.stringify(settings)],
+     values ($1, $2, $3, $1, $4, $5, $6::jsonb, $7::jsonb, '')`,
+    [id, tenantId, `key of ${id}`, model, system, JSON.stringify(tools), JSON.stringify(settings)],
   );
   await lane.sql("insert into session_heads (session_id) values ($1)", [id]);
   return { tenantId, keyId, keyHash, id };
