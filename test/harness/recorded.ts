@@ -142,10 +142,16 @@ export const replayFailing = async (planned: PlannedSession, lane: Lane, index: 
   let turns = 0;
   let keys = 0;
 
-  /** One turn. @returns what its Worker logged, and whether a summary was asked for */
+  /** One turn. */
   const turn = async (
     input: readonly object[] | string,
-  ): Promise<{ readonly made: boolean; readonly held: string | null }> => {
+  ): Promise<{
+    readonly made: boolean;
+    /** A summary was tried, and failed. */
+    readonly fails: boolean;
+    /** What kept the session from the compaction that it needed. */
+    readonly held: string | null;
+  }> => {
     turns += 1;
     const worker = lane.worker();
     const parsed = turnInput.parse(input);
@@ -153,21 +159,35 @@ export const replayFailing = async (planned: PlannedSession, lane: Lane, index: 
       askFor(deps, session, { input: parsed, key: `${session.id} ${++keys}`, onBusy: "reject" }),
     );
     lane.forget(worker);
-    if (done.kind === "failed") count(errors, String(done.error));
-    if (done.kind === "done" && done.value.kind === "ran" && done.value.run.error !== null)
-      count(errors, done.value.run.error.code);
     let made = false;
+    let fails = false;
     let held: string | null = null;
+    const error =
+      done.kind === "failed"
+        ? String(done.error)
+        : done.kind === "done" && done.value.kind === "ran"
+          ? done.value.run.error?.code
+          : null;
+    if (error != null) {
+      count(errors, error);
+      held = error;
+    }
     for (const fact of worker.facts) {
-      if (fact.msg === "the context was compacted" && fact.generation !== null) made = true;
+      if (fact.msg === "the context was compacted") {
+        if (fact.generation !== null) made = true;
+        else if (String(fact.steps).includes("truncate")) held ??= "truncated";
+      }
       if (fact.msg !== "the context was not compacted") continue;
       if (fact.why === "guard") {
         held = String(fact.guard);
         count(blocked, held);
       }
-      if (fact.why === "failed") count(failed, String(fact.failure));
+      if (fact.why === "failed") {
+        fails = true;
+        count(failed, String(fact.failure));
+      }
     }
-    return { made, held };
+    return { made, fails, held };
   };
   const filler = (): string => prose(random, Math.floor(windowTokens * 0.4));
   const rows = async (): Promise<readonly string[]> =>
@@ -190,7 +210,11 @@ export const replayFailing = async (planned: PlannedSession, lane: Lane, index: 
   for (const [next, seconds] of ENDINGS[index % ENDINGS.length] ?? []) {
     kind = next;
     script = [];
-    await turn(filler());
+    // Until it needs a summary.
+    for (let tries = 0; tries < FILLERS; tries++) {
+      const { fails, held } = await turn(filler());
+      if (fails || held !== null) break;
+    }
     await lane.advance(seconds);
   }
   const before = await rows();
