@@ -34,7 +34,7 @@ const FAILURES: readonly (readonly [SummariserKind, number])[] = [
   ["regret", 1_000],
 ];
 
-/** How the failing ends, one for each third of the sessions: in the longest cooldown; blocked by strikes; with a key that is refused. */
+/** How the failing ends, one for each third of the sessions: in the longest cooldown, of either ladder; with a key that is refused. */
 const ENDINGS: readonly (readonly (readonly [SummariserKind, number])[])[] = [
   [
     ["silent", 61],
@@ -42,9 +42,9 @@ const ENDINGS: readonly (readonly (readonly [SummariserKind, number])[])[] = [
     ["silent", 0],
   ],
   [
-    ["growing", 0],
-    ["growing", 0],
-    ["growing", 0],
+    ["truncated", 61],
+    ["truncated", 301],
+    ["truncated", 0],
   ],
   [["unauthorised", 0]],
 ];

@@ -21,11 +21,18 @@ export interface HarnessOptions {
   readonly untilViolated?: boolean;
 }
 
+/** After how many sessions a line says how far it is. */
+const PROGRESS = 50;
+
+const violationWords = ({ invariant, words, shape, pass }: Violation): string =>
+  `shape ${shape}, pass ${pass}, ${invariant}: ${words}`;
+
 export const runShapes = async (options: HarnessOptions): Promise<HarnessRun> => {
   const { seed, passes } = options;
   const tally = createTally();
   const violations: Violation[] = [];
   const left = [...options.shapes];
+  let done = 0;
   const startedMs = performance.now();
   const startedCpu = process.cpuUsage();
   const work = async (lane: Lane): Promise<void> => {
@@ -34,6 +41,10 @@ export const runShapes = async (options: HarnessOptions): Promise<HarnessRun> =>
       if (index === undefined || (options.untilViolated === true && violations.length > 0)) return;
       const result = await runShape(shapePlan(seed, index, passes), lane, tally);
       violations.push(...result.violations);
+      if (result.violations.length > 0 && options.untilViolated !== true)
+        console.log(`seed ${seed}: ${result.violations.map(violationWords).join("\n")}`);
+      done += 1;
+      if (done % PROGRESS === 0) console.log(`seed ${seed}: ${done} of ${options.shapes.length} sessions`);
     }
   };
   const lanes = await Promise.all(Array.from({ length: options.lanes }, startLane));
@@ -56,8 +67,8 @@ export const inWords = ({ seed, violations, tally, seconds }: HarnessRun): strin
     `violations: ${violations.length}`,
     ...violations
       .slice(0, 20)
-      .flatMap(({ invariant, words, shape, pass }) => [
-        `  shape ${shape}, pass ${pass}, ${invariant}: ${words}`,
-        `  to see it again: HANGO_HARNESS_SEED=${seed} HANGO_HARNESS_SHAPE=${shape} npm run test:harness -- shapes-1`,
+      .flatMap((violation) => [
+        `  ${violationWords(violation)}`,
+        `  to see it again: HANGO_HARNESS_SEED=${seed} HANGO_HARNESS_SHAPE=${violation.shape} npm run test:harness -- shapes-1`,
       ]),
   ].join("\n");

@@ -6,6 +6,9 @@ import { inWords, runShapes } from "./run-shapes.ts";
 const SHAPES = Number(process.env.HANGO_HARNESS_SHAPES ?? 500);
 const PASSES = Number(process.env.HANGO_HARNESS_PASSES ?? 25);
 
+/** On a machine that does other things besides: alone it takes a few minutes. */
+const TIMEOUT_MS = 2_400_000;
+
 /** Databases that a file works on at once: while one waits, another works. */
 const LANES = Number(process.env.HANGO_HARNESS_LANES ?? 3);
 
@@ -17,10 +20,14 @@ export const harnessSuite = (part: number, parts: number): void => {
   const all = Array.from({ length: SHAPES }, (_, index) => index).filter((index) => index % parts === part);
   const shapes = only === undefined ? all : only.split(",").map(Number);
   describe("sessions through a long life", () => {
-    test(`${shapes.length} random sessions of ${PASSES} passes keep every invariant`, async () => {
-      const run = await runShapes({ seed, shapes, passes: PASSES, lanes: Math.min(LANES, shapes.length) });
-      console.log(inWords(run));
-      expect(run.violations).toEqual([]);
-    }, 900_000);
+    test(
+      `${shapes.length} random sessions of ${PASSES} passes keep every invariant`,
+      async () => {
+        const run = await runShapes({ seed, shapes, passes: PASSES, lanes: Math.min(LANES, shapes.length) });
+        console.log(inWords(run));
+        expect(run.violations).toEqual([]);
+      },
+      TIMEOUT_MS,
+    );
   });
 };
