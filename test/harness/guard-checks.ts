@@ -82,6 +82,10 @@ const isMade = ({ msg, generation }: Fact): boolean => msg === "the context was 
 const isRefused = ({ msg }: Fact): boolean => msg === "the context was not compacted";
 const isAutomatic = ({ reason }: Fact): boolean => reason === "threshold";
 
+/** A summary was tried, of its own accord. */
+const isAttempt = (fact: Fact): boolean =>
+  isAutomatic(fact) && (isMade(fact) || (isRefused(fact) && fact.why === "failed"));
+
 /** What the counters may be: a failure on the way to a truncation, or to the end of a run, is not in the log. */
 interface Expected {
   least: number;
@@ -188,13 +192,19 @@ const probes = new WeakMap<object, number>();
 const checkAttempts = (shape: Shape, passed: Passed): void => {
   const { before, facts, calls } = passed;
   const events = eventsOf(passed);
-  const attempts = events.flatMap((event) =>
-    "fact" in event &&
-    isAutomatic(event.fact) &&
-    (isMade(event.fact) || (isRefused(event.fact) && event.fact.why === "failed"))
-      ? [event.fact]
-      : [],
+  const trigger = triggerTokens(shape, passed.state.model);
+  // A compaction that helped ends the block: what is tried after its reading is no probe any more.
+  const helped = events.findIndex(
+    (event, at) =>
+      "call" in event &&
+      event.call.purpose === "turn" &&
+      event.call.usage !== null &&
+      event.call.promptTokens < trigger &&
+      events.slice(0, at).some((earlier) => "fact" in earlier && isMade(earlier.fact)),
   );
+  const attempts = events
+    .slice(0, helped < 0 ? events.length : helped)
+    .flatMap((event) => ("fact" in event && isAttempt(event.fact) ? [event.fact] : []));
   const asked = events.some((event) => "fact" in event && event.fact.reason !== undefined && !isAutomatic(event.fact));
   const guards = guardsOf(before);
   const fresh = guards.model !== null && guards.model !== before.model;
