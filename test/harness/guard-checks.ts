@@ -138,6 +138,8 @@ const expectedOf = (shape: Shape, passed: Passed): Expected => {
     } else if (isRefused(fact)) {
       const failure = typeof fact.failure === "string" ? fact.failure : null;
       const forced = fact.reason === "manual" || fact.reason === "tool";
+      // Whoever asks ends the cooldown, whatever becomes of it (G9).
+      if (forced) expected.last = null;
       if (fact.why === "nothing_to_cut" && isAutomatic(fact)) strike(true);
       if (failure === "would_grow" && !forced) strike(true);
       if (failure === "timeout") expected.timeouts += 1;
