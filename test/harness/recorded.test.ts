@@ -6,7 +6,7 @@ import { type Lane, startLane } from "./lane.ts";
 import { LONGEST_WAIT_SECONDS, type RecordedResult, replayFailing, tableOf } from "./recorded.ts";
 
 /** Larger recordings are left out: what they have more of is text, not ways to be wedged. */
-const MAX_BYTES = Number(process.env.HANGO_HARNESS_MAX_KB ?? 48) * 1024;
+const MAX_BYTES = Number(process.env.HANGO_HARNESS_MAX_KB ?? 96) * 1024;
 /** A window that takes longer to fill than this is left out for the same reason, in tokens. */
 const MAX_WINDOW = 60_000;
 const LANES = 3;

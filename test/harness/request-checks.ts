@@ -84,7 +84,10 @@ export const requestChecks = (lane: Lane, sessionId: string, violate: Violate): 
     log,
     seen: async ({ body, model }, late) => {
       if (late) return;
-      const view = await viewRecord(lane, sessionId, log.at(-1)?.seq ?? 0);
+      // Behind a batch that was left open there may be rows already: its results come between.
+      const whole = log.findIndex(({ seq }, at) => seq !== at + 1);
+      if (whole >= 0) log.length = whole;
+      const view = await viewRecord(lane, sessionId, log.length);
       if (!view.held) return;
       log.push(...view.rows);
       const shown = shownBy(body);
