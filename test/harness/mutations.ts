@@ -61,7 +61,9 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "a commit does not ask who holds the session (M2)",
     file: "src/store/lease.ts",
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the placeholder is the source's.
     from: "h.lease_holder = ${lease.holder} and h.lease_epoch = ${lease.epoch} and h.lease_expires_at > hango_now()`;",
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the placeholder is the source's.
     to: "(true or h.lease_holder = ${lease.holder})`;",
     first: 0,
     caughtBy: ["M2", "M6", "bills", "progress", "M5", "one end a run", "V3", "typed errors"],
