@@ -194,6 +194,7 @@ const probes = new WeakMap<object, number>();
 const checkAttempts = (shape: Shape, passed: Passed): void => {
   const { before, facts, calls } = passed;
   const events = eventsOf(passed);
+  const guards = guardsOf(before);
   const trigger = triggerTokens(shape, passed.state.model);
   // A compaction that helped ends the block: what is tried after its reading is no probe any more.
   const helped = events.findIndex(
@@ -202,13 +203,12 @@ const checkAttempts = (shape: Shape, passed: Passed): void => {
       event.call.purpose === "turn" &&
       event.call.usage !== null &&
       event.call.promptTokens < trigger &&
-      events.slice(0, at).some((earlier) => "fact" in earlier && isMade(earlier.fact)),
+      (guards.awaiting || events.slice(0, at).some((earlier) => "fact" in earlier && isMade(earlier.fact))),
   );
   const attempts = events
     .slice(0, helped < 0 ? events.length : helped)
     .flatMap((event) => ("fact" in event && isAttempt(event.fact) ? [event.fact] : []));
   const asked = events.some((event) => "fact" in event && event.fact.reason !== undefined && !isAutomatic(event.fact));
-  const guards = guardsOf(before);
   const fresh = guards.model !== null && guards.model !== before.model;
   const first = attempts[0];
   const firstCall = calls.find(({ purpose }) => purpose === "summarize");

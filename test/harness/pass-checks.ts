@@ -52,8 +52,9 @@ const checkRuns = (shape: Shape, { state, facts, before }: Passed): void => {
 };
 
 /** M5: what was asked stands in the log once, where it was taken; at most once, where its Worker died before it could say. */
-const checkInputs = async (shape: Shape, { facts }: Passed): Promise<void> => {
-  if (facts.asks.length === 0) return;
+const checkInputs = async (shape: Shape, { facts, pass }: Passed): Promise<void> => {
+  // A retry puts the same words into the log again.
+  if (facts.asks.length === 0 || pass.event.kind === "retry") return;
   const rows = await shape.lane.sql(
     "select content::text as content from messages where session_id = $1 and origin = 'user' order by seq desc limit 40",
     [shape.session.id],
@@ -128,7 +129,7 @@ const SIGNATURE = /Invalid `signature` in `thinking` block/;
  * The provider refused nothing but what was too long; and, once after the model was changed, the thinking of the one before (V5). A count does not say whose
  * thinking it holds, and may be refused for it: the estimate decides then (E5).
  */
-const checkValid = (shape: Shape, { calls, facts }: Passed): void => {
+const checkValid = (shape: Shape, { calls, facts, before, state }: Passed): void => {
   for (const { purpose, behaviour, error } of calls) {
     if (purpose === "uncounted")
       shape.tally.add("counts", `refused: ${SIGNATURE.test(error ?? "") ? "signature" : behaviour}`);
@@ -136,7 +137,8 @@ const checkValid = (shape: Shape, { calls, facts }: Passed): void => {
     if (purpose !== "unread" || behaviour === "overflow") continue;
     if (SIGNATURE.test(error ?? "") && facts.modelChanged) {
       shape.tally.add("model calls", "refused: thinking of another model");
-      facts.modelChanged = false;
+      // A cancel may come before what was found out is stored.
+      facts.modelChanged = state.head.thinking_floor === before.head.thinking_floor;
     } else shape.violate("C7", `the provider refused a request: ${error}`);
   }
 };

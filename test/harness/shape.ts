@@ -12,12 +12,13 @@ import type { Tally, Violation } from "./tally.ts";
 import type { PassFacts, Shape, Violate } from "./under-test.ts";
 
 /** Wakes the Workers that froze: what another took over meanwhile, they must not change by a byte. */
-const thaw = async (shape: Shape): Promise<void> => {
+const thaw = async (shape: Shape, { event }: PassPlan): Promise<void> => {
   const { facts, lane, session, tally } = shape;
   for (const worker of facts.workers) {
     if (!worker.isFrozen()) continue;
     facts.late.add(worker.name);
-    const began = worker.calls() > 1;
+    // A retry looks before it begins.
+    const began = worker.calls() > (event.kind === "retry" ? 2 : 1);
     const before = await fingerprint(lane, session.id);
     const ended = await worker.thaw();
     lane.forget(worker);
@@ -48,7 +49,7 @@ const runPass = async (shape: Shape, pass: PassPlan, before: SessionState): Prom
   }
   const laterFaults = [...pass.laterFaults];
   await shape.settle(laterFaults);
-  await thaw(shape);
+  await thaw(shape, pass);
   const state = await shape.settle();
   const calls: readonly Call[] = shape.provider.calls.slice(firstCall);
   await checkPass(shape, { pass, before, state, calls, facts });
