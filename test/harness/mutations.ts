@@ -36,8 +36,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "a commit is a strike, without a reading (G3)",
     file: "src/context/guards/after.ts",
-    from: "generation: commit.generation,",
-    to: "generation: commit.generation, strikes: state.strikes + 1,",
+    from: "sameResult: state.sameResult || isStuck,",
+    to: "sameResult: state.sameResult || isStuck, strikes: state.strikes + 1,",
     first: 0,
     caughtBy: ["G3"],
   },
