@@ -116,6 +116,7 @@ export const askFor = async (deps: Deps, session: HarnessSession, ask: Ask): Pro
       return { kind: outcome.kind, runId: outcome.runId };
     case "unauthenticated":
     case "forbidden":
+    case "subagent":
     case "session_not_found":
       return { kind: "refused", runId: null };
     default:
