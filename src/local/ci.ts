@@ -9,13 +9,15 @@ import { collectionFolder, sampleFolders } from "./replay/collect.ts";
 import { inWords, PROJECT, runStep, type Step, type StepResult } from "./steps.ts";
 import { UNHANDLED_FILE } from "./unhandled-reporter.ts";
 
-const CHECKS: readonly Step[] = [
+/** Everything beside the tests of `npm test` and the replays. */
+export const CHECKS: readonly Step[] = [
   { name: "lint", command: ["src/local/lint.ts"] },
   { name: "typecheck", command: ["tsc", "--noEmit"] },
   { name: "build", command: ["src/local/build.ts"] },
   { name: "slow", command: ["vitest", "run", "--config", "vitest.slow.config.ts"] },
   { name: "deep", command: ["vitest", "run", "--config", "vitest.deep.config.ts"] },
   { name: "faults", command: ["vitest", "run", "--config", "vitest.faults.config.ts"] },
+  { name: "harness", command: ["vitest", "run", "--config", "vitest.harness.config.ts"] },
 ];
 
 /** Larger recordings are left to whoever runs `npm run replay` by hand, in KB. */

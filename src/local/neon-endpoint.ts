@@ -94,14 +94,23 @@ interface Answer {
   readonly statements: number;
 }
 
-async function respond({ backend, credentials }: NeonEndpointOptions, request: IncomingMessage): Promise<Answer> {
+async function respond(options: NeonEndpointOptions, request: IncomingMessage): Promise<Answer> {
   const path = request.url?.split("?")[0];
   if (path !== "/sql") throw new RequestError(404, `No such path: ${path}. SQL is answered at POST /sql.`);
   if (request.method !== "POST") throw new RequestError(405, "SQL is answered at POST /sql.");
-  authenticate(request.headers, credentials);
-  requireRawArrays(request.headers);
-  const transaction = transactionOptions(request.headers);
-  const body = parseBody(await readBody(request));
+  // Before the body is read: who may not ask is not listened to.
+  authenticate(request.headers, options.credentials);
+  return answerBody(options, request.headers, await readBody(request));
+}
+
+async function answerBody(
+  { backend }: Pick<NeonEndpointOptions, "backend">,
+  headers: IncomingHttpHeaders,
+  text: string,
+): Promise<Answer> {
+  requireRawArrays(headers);
+  const transaction = transactionOptions(headers);
+  const body = parseBody(text);
 
   if ("query" in body) {
     const result = await backend.query(body);
@@ -114,6 +123,24 @@ async function respond({ backend, credentials }: NeonEndpointOptions, request: I
     statements: results.length,
   };
 }
+
+/**
+ * Answers a request of the driver in this process, without a connection: what is sent and what comes back is what goes over the wire.
+ * @param headers of the request, by their names in lower case
+ * @param body of the request
+ */
+export const answerSql = async (
+  options: Pick<NeonEndpointOptions, "backend" | "credentials">,
+  headers: IncomingHttpHeaders,
+  body: string,
+): Promise<{ readonly status: number; readonly body: string }> => {
+  const answered = async (): Promise<Answer> => {
+    authenticate(headers, options.credentials);
+    return answerBody(options, headers, body);
+  };
+  const { status, body: answer } = await answered().catch(failure);
+  return { status, body: JSON.stringify(answer) };
+};
 
 function failure(error: unknown): Answer {
   const fields = databaseErrorFields(error);

@@ -8,6 +8,7 @@ import type { NewRow } from "../protocol/messages.ts";
 import type { BeginOutcome, BeginRun, BeginTurn, Caller, EnqueueTurn } from "./begin-request.ts";
 import { interruptStatements } from "./cancel.ts";
 import type { Db, Row } from "./db.ts";
+import { countDead, DEAD_COLUMNS } from "./dead-runs.ts";
 import { isJoined, joinColumn, joinedBefore, joinOf, joinStatements } from "./join.ts";
 import { busyRun, leaseExpiry, leaseLive, RELEASED, retryAfter, sessionBusy, unclaimed } from "./lease.ts";
 import { newRunFacts } from "./loaded-session.ts";
@@ -94,7 +95,8 @@ const statements = (run: BeginRun): readonly SQL[] => {
         update runs r set status = 'failed', finished_at = hango_now(), draft = null, error = ${JSON.stringify(INTERRUPTED)}::jsonb
         from session_heads h where ${mine} and h.session_id in (select s.id from ${from})
           and r.session_id = h.session_id and r.status = 'running' and r.id <> ${runId}
-        returning r.session_id, r.id, h.next_event)
+        returning ${DEAD_COLUMNS}, h.next_event),
+      counted as (${countDead})
       insert into run_events (session_id, n, run_id, type, data)
       select dead.session_id, dead.next_event - 2, dead.id, 'run.failed', ${JSON.stringify({ error: INTERRUPTED })}::json from dead
       on conflict do nothing`,

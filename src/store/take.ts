@@ -5,6 +5,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import { type KeyId, type RunId, type SessionId, seq, type TenantId } from "../protocol/ids.ts";
 import type { Db, Row } from "./db.ts";
+import { countDead, DEAD_COLUMNS } from "./dead-runs.ts";
 import { busyRun, CANCEL_GRACE_SECONDS, type Lease, leaseExpiry, leaseHeld, RELEASED, unclaimed } from "./lease.ts";
 import type { LoadedSession, StoredAnswer } from "./loaded-session.ts";
 import { type LoadLimits, loadedOf, loadStatements } from "./loading.ts";
@@ -209,9 +210,11 @@ const STOPPED = {
 const endDeadMaintenance: readonly SQL[] = [
   sql`update session_heads h set ${RELEASED} from runs r where r.id = h.lease_holder and r.trigger = 'maintenance'
     and h.lease_expires_at <= hango_now()`,
-  sql`update runs r set status = 'failed', finished_at = hango_now(), error = ${JSON.stringify(STOPPED)}::jsonb
-    where r.trigger = 'maintenance' and r.status = 'running'
-      and not exists (select 1 from session_heads h where h.session_id = r.session_id and h.lease_holder = r.id)`,
+  sql`with dead as (update runs r set status = 'failed', finished_at = hango_now(), error = ${JSON.stringify(STOPPED)}::jsonb
+      where r.trigger = 'maintenance' and r.status = 'running'
+        and not exists (select 1 from session_heads h where h.session_id = r.session_id and h.lease_holder = r.id)
+      returning ${DEAD_COLUMNS})
+    ${countDead}`,
 ];
 
 /**

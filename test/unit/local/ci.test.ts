@@ -1,6 +1,7 @@
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { closingLine, countTests, failuresInWords, replaySteps } from "../../../src/local/ci.ts";
+import { CHECKS, closingLine, countTests, failuresInWords, replaySteps } from "../../../src/local/ci.ts";
 import { PROJECT } from "../../../src/local/steps.ts";
 
 const report = (numPassedTests: number, numFailedTests: number, numPendingTests = 0, numTodoTests = 0) => ({
@@ -61,6 +62,14 @@ describe("the failures of a CI run are said again at its end:", () => {
     expect(failuresInWords({ ...report(5, 0), testResults: [file("test/a.test.ts", "passed", [])] }, 0, [])).toEqual(
       [],
     );
+  });
+});
+
+describe("the steps of a CI run", () => {
+  test("are every configuration of vitest that is not the one of `npm test`", async () => {
+    const configs = (await readdir(PROJECT)).filter((name) => /^vitest\..+\.config\.ts$/.test(name));
+    const run = CHECKS.flatMap(({ command }) => command.filter((word) => word.endsWith(".config.ts")));
+    expect(run.toSorted()).toEqual(configs.toSorted());
   });
 });
 

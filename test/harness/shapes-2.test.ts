@@ -1,0 +1,3 @@
+import { harnessSuite } from "./suite.ts";
+
+harnessSuite(1, 2);
