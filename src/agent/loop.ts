@@ -2,7 +2,7 @@
  * The loop between the model and its tools. Free functions over what they are given: the run's state lives with the caller, every
  * failure of a tool becomes a result, and a failure of the model passes out typed.
  */
-import { ModelError } from "../models/errors.ts";
+import { ContextOverflowError, ModelError } from "../models/errors.ts";
 import type { LogRow, ModelRequest, ModelResponse, ViewMessage } from "../protocol/messages.ts";
 import type { ModelCall, RequestDraft } from "../protocol/middleware.ts";
 import type { Tool } from "../protocol/tool.ts";
@@ -154,7 +154,7 @@ const nextAnswer = async (turn: Turn): Promise<Answer> => {
       const { request, tools } = await assembleRequest(turn);
       return { tools, response: await wrapModel(turn.stack, callProvider(turn), turn.run)(request) };
     } catch (error) {
-      turn.journal.abandon();
+      turn.journal.abandon(error instanceof ContextOverflowError ? error.paid : null);
       turn.leave.throwIfAborted();
       if (refusesThinking(error) && !thinkingDropped) {
         thinkingDropped = true;

@@ -1,4 +1,5 @@
 /** What the loop needs from outside, wired in `turns/`. */
+import type { PaidCall } from "../models/errors.ts";
 import type { LogRow, ModelResponse, ToolCall } from "../protocol/messages.ts";
 import type { ToolResult } from "../protocol/tool.ts";
 
@@ -51,6 +52,6 @@ export interface Journal {
   finish(
     end: TurnEnd,
   ): Promise<{ readonly finished: true } | { readonly finished: false; readonly rows: readonly LogRow[] }>;
-  /** Drops what was told of an answer that will be asked for again. */
-  abandon(): void;
+  /** Drops what was told of an answer that will be asked for again. @param paid what it cost all the same; null for nothing that is known */
+  abandon(paid: PaidCall | null): void;
 }

@@ -197,7 +197,8 @@ export const finishAnswer = (draft: AnswerDraft, requestId: string | undefined):
   const reason = draft.stopReason;
   if (!isWhole(draft) || reason === null) throw new ModelError({ kind: "stream_cut" }, source);
   if (!isStopReason(reason)) throw new ModelError({ kind: "server" }, { ...source, detail: `stop reason "${reason}"` });
-  if (reason === "model_context_window_exceeded") throw new ContextOverflowError({}, source);
+  if (reason === "model_context_window_exceeded")
+    throw new ContextOverflowError({}, source, { model: draft.model, usage: draft.usage });
 
   const blocks = [...draft.blocks.values()];
   const texts = blocks.flatMap((block) => {

@@ -179,7 +179,10 @@ const fillsWindow = (draft: ChatDraft, maxTokens: number): boolean =>
 export const finishChat = (draft: ChatDraft, options: FinishOptions): ModelResponse => {
   const source = options.requestId === undefined ? {} : { requestId: options.requestId };
   if (draft.finishReason === null) throw new ModelError({ kind: "stream_cut" }, source);
-  if (fillsWindow(draft, options.maxTokens)) throw new ContextOverflowError({}, source);
+  if (fillsWindow(draft, options.maxTokens)) {
+    const paid = draft.usage === null ? null : { model: options.model, usage: draft.usage };
+    throw new ContextOverflowError({}, source, paid);
+  }
   const stopReason = stopReasonOf(draft, draft.finishReason);
   if (stopReason === undefined)
     throw new ModelError({ kind: "server" }, { ...source, detail: `finish reason "${draft.finishReason}"` });

@@ -1,4 +1,6 @@
 /** Every way a model call can fail. */
+
+import type { Usage } from "../protocol/messages.ts";
 import { redact } from "../protocol/redact.ts";
 import type { Overflow } from "./overflow.ts";
 
@@ -123,14 +125,22 @@ export class ModelError extends Error {
   }
 }
 
+/** A call that was answered and paid for, though its answer is none. */
+export interface PaidCall {
+  readonly model: string;
+  readonly usage: Usage;
+}
+
 /** The request does not fit the model's window, proven by the provider (context.md section 8). */
 export class ContextOverflowError extends ModelError {
   /** The most that fits, in tokens, where the provider said so. */
   readonly statedLimit: number | undefined;
   /** What was sent, in tokens, where the provider said so. */
   readonly statedSize: number | undefined;
+  /** Where the provider began to answer and broke off for want of room; null where it refused the request. */
+  readonly paid: PaidCall | null;
 
-  constructor(overflow: Overflow = {}, source: FailureSource = {}) {
+  constructor(overflow: Overflow = {}, source: FailureSource = {}, paid: PaidCall | null = null) {
     super(
       {
         kind: "context_overflow",
@@ -142,6 +152,7 @@ export class ContextOverflowError extends ModelError {
     this.name = "ContextOverflowError";
     this.statedLimit = overflow.limit;
     this.statedSize = overflow.size;
+    this.paid = paid;
   }
 }
 

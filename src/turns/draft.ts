@@ -14,7 +14,9 @@ export interface DraftOptions {
   readonly onFailure: (error: unknown) => void;
 }
 
-export interface Draft extends Pick<Journal, "answering" | "delta" | "heartbeat" | "abandon"> {
+export interface Draft extends Pick<Journal, "answering" | "delta" | "heartbeat"> {
+  /** Drops the answer that is being written. */
+  abandon(): void;
   /** Waits for a write under way: it must not land after what comes next. */
   settle(): Promise<void>;
   /** Ends the draft. @returns the id that clients know the answer by */

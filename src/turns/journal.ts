@@ -199,7 +199,10 @@ export const createJournal = (options: JournalOptions): RunJournal => {
     answering: draft.answering,
     delta: draft.delta,
     heartbeat: draft.heartbeat,
-    abandon: draft.abandon,
+    abandon: (paid) => {
+      draft.abandon();
+      if (paid !== null) tally.addPaid(paid);
+    },
     assistant: log.assistant,
     results: log.results,
     answered: (answer) => {

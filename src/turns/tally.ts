@@ -1,4 +1,5 @@
 /** What a run has used so far. */
+import type { PaidCall } from "../models/errors.ts";
 import { costUsd } from "../models/prices.ts";
 import type { PriceList } from "../models/profiles.ts";
 import type { NewId } from "../protocol/ids.ts";
@@ -15,6 +16,8 @@ const addUsage = (a: Usage, b: Usage): Usage => ({
 export interface Tally {
   /** Counts an answer, stored or not: it was paid for. */
   add(response: ModelResponse): void;
+  /** Counts a call whose answer is none: it was paid for, but the turn is no step further. */
+  addPaid(call: PaidCall): void;
   /** Counts a call that was made on the way: it costs, but is no step of the turn and says nothing about its prompt. */
   addApart(call: {
     readonly purpose: "summarize";
@@ -45,27 +48,24 @@ export const createTally = (
   let totals = before;
   let last: number | null = null;
   let records: NewUsage[] = [];
+  const count = ({ model, usage }: PaidCall, of: NewUsage["purpose"], list: PriceList | null): void => {
+    const cost = costUsd(list, usage);
+    records.push({ id: newId("usg"), purpose: of, model, usage, costUsd: cost });
+    totals = {
+      steps: totals.steps,
+      usage: addUsage(totals.usage, usage),
+      costUsd: cost === null ? totals.costUsd : (totals.costUsd ?? 0) + cost,
+    };
+  };
   return {
     add: ({ model, usage, usageMissing }) => {
-      const cost = costUsd(prices, usage);
-      records.push({ id: newId("usg"), purpose, model, usage, costUsd: cost });
-      totals = {
-        steps: totals.steps + 1,
-        usage: addUsage(totals.usage, usage),
-        costUsd: cost === null ? totals.costUsd : (totals.costUsd ?? 0) + cost,
-      };
+      count({ model, usage }, purpose, prices);
+      totals = { ...totals, steps: totals.steps + 1 };
       // What the provider did not count is no reading (E4).
       if (usageMissing !== true) last = promptTokens(usage);
     },
-    addApart: ({ purpose, model, usage, prices: list }) => {
-      const cost = costUsd(list, usage);
-      records.push({ id: newId("usg"), purpose, model, usage, costUsd: cost });
-      totals = {
-        steps: totals.steps,
-        usage: addUsage(totals.usage, usage),
-        costUsd: cost === null ? totals.costUsd : (totals.costUsd ?? 0) + cost,
-      };
-    },
+    addPaid: (call) => count(call, purpose, prices),
+    addApart: (call) => count(call, call.purpose, call.prices),
     totals: () => totals,
     lastInputTokens: () => last,
     take: () => {

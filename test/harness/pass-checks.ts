@@ -92,11 +92,7 @@ const checkBills = (shape: Shape, { before, state, calls, facts }: Passed): void
     if (call.usage === null || (call.purpose !== "turn" && call.purpose !== "summarize")) continue;
     const key = keyOf(call.purpose, call.model, tokensOf(call.usage));
     const counts = left.get(key) ?? { must: 0, may: 0 };
-    const certain =
-      !facts.cancelled &&
-      !facts.disturbed &&
-      !lost.has(call.worker) &&
-      call.stopReason !== "model_context_window_exceeded";
+    const certain = !facts.cancelled && !facts.disturbed && !lost.has(call.worker);
     counts.may += 1;
     if (certain) counts.must += 1;
     left.set(key, counts);

@@ -84,6 +84,16 @@ describe("an overflow", () => {
     await untouched(() => scripted("And now?", "Now this."));
     expect(await generations()).toMatchObject([{ reason: "overflow" }]);
     expect((await log()).slice(-2).map(({ content }) => textOf(content))).toEqual(["And now?", "Now this."]);
+    // The half answer was paid for, though it is no step of the turn.
+    const [run] = await platform.database.sql(
+      "select id, steps, output_tokens from runs order by created_at desc limit 1",
+    );
+    const [booked] = await platform.database.sql(
+      "select count(*)::int as calls, sum(output_tokens)::int as output from usage_records where run_id = $1 and purpose = 'turn'",
+      [run?.id],
+    );
+    expect([run?.steps, booked?.calls]).toEqual([1, 2]);
+    expect(booked?.output).toBeGreaterThan(0);
   });
 
   it("that states a lower limit re-targets the budget: the retry is under that limit", async () => {
