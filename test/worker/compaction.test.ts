@@ -219,7 +219,7 @@ describe("context management", () => {
       `create function count_session_update() returns trigger language plpgsql as $$ begin insert into session_updates values (1); return null; end $$`,
     );
     await platform.database.sql(
-      "create trigger count_session_update after update on sessions for each statement execute function count_session_update()",
+      "create trigger count_session_update after update on sessions for each row execute function count_session_update()",
     );
     try {
       await scripted("One.", [{ type: "tool_use", id: "toolu_1", name: "ls", input: { path: "/" } }], "First.");
