@@ -85,15 +85,10 @@ describe("an overflow", () => {
     expect(await generations()).toMatchObject([{ reason: "overflow" }]);
     expect((await log()).slice(-2).map(({ content }) => textOf(content))).toEqual(["And now?", "Now this."]);
     // The half answer was paid for, though it is no step of the turn.
-    const [run] = await platform.database.sql(
-      "select id, steps, output_tokens from runs order by created_at desc limit 1",
-    );
     const [booked] = await platform.database.sql(
-      "select count(*)::int as calls, sum(output_tokens)::int as output from usage_records where run_id = $1 and purpose = 'turn'",
-      [run?.id],
+      "select r.steps, count(*)::int as calls from (select * from runs order by created_at desc limit 1) r join usage_records u on u.run_id = r.id and u.purpose = 'turn' and u.output_tokens > 0 group by r.steps",
     );
-    expect([run?.steps, booked?.calls]).toEqual([1, 2]);
-    expect(booked?.output).toBeGreaterThan(0);
+    expect(booked).toEqual({ steps: 1, calls: 2 });
   });
 
   it("that states a lower limit re-targets the budget: the retry is under that limit", async () => {
