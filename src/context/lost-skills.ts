@@ -41,6 +41,8 @@ export interface SkillFact {
   readonly seq: Seq;
   /** `whole` also where its row is clipped; `marker` for the note in its place. */
   readonly shown: "whole" | "marker";
+  /** Of a text that is not named when it is lost: shown whole, it takes no name out either. Absent in revisions from before it was told. */
+  readonly isShort?: true;
 }
 
 /** A skill whose text is no longer in the view (R5). */
