@@ -4,11 +4,13 @@
  */
 import type { Seq } from "../protocol/ids.ts";
 import type { ContentText, LogRow } from "../protocol/messages.ts";
+import { LOAD_SKILL } from "../protocol/skill-file.ts";
 import { isUserOriginated } from "./ask.ts";
 import {
   LOST_BODY_CHARS,
   type LostSkill,
   newestLost,
+  reloadCall,
   type SkillFact,
   type SkillLoad,
   skillLoads,
@@ -151,12 +153,32 @@ export const rowsForSummary = (rows: readonly LogRow[]): readonly LogRow[] => {
   });
 };
 
-/** Takes markers out of what a model wrote: they are rendered from the record, once, and in no summary (R5, S1). */
-export const withoutMarkers = (text: string, names: Iterable<string>): string => {
-  let plain = text;
-  for (const name of names) plain = plain.split(skillMarker(name)).join(`(the skill ${name})`);
-  return plain;
+/** How much of a text, from an index on, is the beginning of a marker. */
+const markerLength = (text: string, from: number, marker: string): number => {
+  let length = 0;
+  while (length < marker.length && text[from + length] === marker[length]) length++;
+  return length;
 };
+
+const withoutMarker = (text: string, name: string): string => {
+  const marker = skillMarker(name);
+  const opening = marker.slice(0, marker.indexOf(" to make room"));
+  let plain = "";
+  let from = 0;
+  for (let at = text.indexOf(opening); at !== -1; at = text.indexOf(opening, from)) {
+    plain += `${text.slice(from, at)}(the skill ${name})`;
+    from = at + markerLength(text, at, marker);
+  }
+  // What lost its beginning is no marker any more, but still names the call.
+  return (plain + text.slice(from)).split(reloadCall(name)).join(`${LOAD_SKILL} of ${name}`);
+};
+
+/**
+ * Takes markers out of what a model wrote, those too of which only a part is there: its input and its answer may be cut anywhere. They are rendered
+ * from the record, once, and in no summary (R5, S1).
+ */
+export const withoutMarkers = (text: string, names: Iterable<string>): string =>
+  [...new Set(names)].reduce(withoutMarker, text);
 
 /**
  * What of the record is still lost when these rows are shown: a skill that was loaded again and is whole there is not. Only a text that is named

@@ -314,4 +314,23 @@ describe("a summary", () => {
     const wrote = `It was done. ${skillMarker("refunds")} Then more.`;
     expect(withoutMarkers(wrote, ["refunds"])).toBe("It was done. (the skill refunds) Then more.");
   });
+
+  it("holds no part of a marker that would name the call a second time: an answer or its input may be cut anywhere (R5, S1)", () => {
+    const marker = skillMarker("refunds");
+    const cut = fc.tuple(fc.nat({ max: marker.length }), fc.nat({ max: marker.length }));
+    fc.assert(
+      fc.property(fc.array(cut, { minLength: 1, maxLength: 3 }), (cuts) => {
+        const parts = cuts.map(([a, b]) => marker.slice(Math.min(a, b), Math.max(a, b)));
+        const plain = withoutMarkers(`It was done. ${parts.join(" Then more. ")}`, ["refunds"]);
+        expect(plain).not.toContain('load_skill {"name":"refunds"}');
+        expect(plain).toContain("It was done. ");
+        expect(plain.split("Then more.")).toHaveLength(cuts.length);
+      }),
+      { numRuns: 500 },
+    );
+    const begun = marker.slice(0, marker.indexOf("Where that") + 7);
+    expect(withoutMarkers(`It was done. ${begun}`, ["refunds"])).toBe("It was done. (the skill refunds)");
+    expect(withoutMarkers(`Then ${marker.slice(50)} Done.`, ["refunds"])).toContain("load_skill of refunds");
+    expect(withoutMarkers(begun, ["refunds-eu", "on-call"])).toBe(begun);
+  });
 });
