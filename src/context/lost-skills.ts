@@ -17,12 +17,15 @@ export const LOST_BODY_CHARS = 5_000;
 /** Names of lost skills that the record keeps, newest first (R5). */
 export const MAX_LOST_SKILLS = 20;
 
+/** The call that loads a skill again. */
+export const reloadCall = (name: string): string => `${LOAD_SKILL} ${JSON.stringify({ name })}`;
+
 /**
  * The one marker of a skill whose text was lost, with the call that loads it again (R5): the same in a clipped, a demoted and a covered
  * place. Stored revisions render it anew, so another wording is another kind of fact (V2).
  */
 export const skillMarker = (name: string): string =>
-  `[skill ${JSON.stringify(name)}: its text was left out to make room. To follow it again, first call ${LOAD_SKILL} ${JSON.stringify({ name })}. Where that was done after this message, this note is history.]`;
+  `[skill ${JSON.stringify(name)}: its text was left out to make room. To follow it again, first call ${reloadCall(name)}. Where that was done after this message, this note is history.]`;
 
 /** A skill whose text is in the log: a call of `load_skill` that was answered with it. */
 export interface SkillLoad {
@@ -41,6 +44,8 @@ export interface SkillFact {
   readonly seq: Seq;
   /** `whole` also where its row is clipped; `marker` for the note in its place. */
   readonly shown: "whole" | "marker";
+  /** Of a text that is not named when it is lost: shown whole, it takes no name out either. Absent in revisions from before it was told. */
+  readonly isShort?: true;
 }
 
 /** A skill whose text is no longer in the view (R5). */

@@ -1,9 +1,10 @@
 /** The summariser calls of micro-compaction (section 11): an exchange merged into the rolling summary, and that summary written anew. */
-import type { LogRow, Usage } from "../protocol/messages.ts";
+import type { Usage } from "../protocol/messages.ts";
 import { acceptAnswer, type SummarySize } from "./acceptance.ts";
 import { stripHandoff } from "./handoff.ts";
 import type { Exchange } from "./micro-plan.ts";
 import type { SummariserPort, SummaryFailure } from "./ports.ts";
+import { rowsForSummary } from "./skills.ts";
 import { summarise } from "./summarise.ts";
 import { defragPrompt } from "./summary-prompt.ts";
 
@@ -43,7 +44,7 @@ export const summariseExchange = async (
   windowTokens: number,
   ports: MicroSummaryPorts,
 ): Promise<MicroSummary> => {
-  const rows: readonly LogRow[] = [...exchange.asks, ...exchange.rows];
+  const rows = rowsForSummary([...exchange.asks, ...exchange.rows]);
   const added = Math.max(SMALLEST_TARGET_TOKENS, TARGET_FRACTION * exchange.tokens);
   return summarise({
     rows,

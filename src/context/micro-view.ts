@@ -2,10 +2,12 @@
 import { answeredRequests } from "./answered-requests.ts";
 import { PREFIX_VERSION, renderGeneration, renderHandoff } from "./handoff.ts";
 import { floorAfter, type LadderInput, shown } from "./ladder-input.ts";
+import { skillLoads } from "./lost-skills.ts";
 import { type Exchange, leastGain } from "./micro-plan.ts";
 import type { MicroSettings, MicroState } from "./micro-state.ts";
 import type { HistoryPort, SummariserPort } from "./ports.ts";
 import { EMPTY_SECTIONS, mergeSections, type Sections, sectionsOf } from "./sections.ts";
+import { stillLost, withoutMarkers } from "./skills.ts";
 import type { SizedView } from "./view.ts";
 import { type Generation, type HistoryPointer, rangesOf, union, type ViewState } from "./view-state.ts";
 
@@ -37,8 +39,10 @@ export const viewWith = (
   parts: Pick<Generation, "covered" | "summary" | "sections" | "history">,
 ): { readonly generation: Generation; readonly view: ViewState } => {
   const base = input.view.generation;
+  const names = [...skillLoads(input.rows), ...(parts.sections.skills ?? [])].map(({ name }) => name);
   const made: Generation = {
     ...parts,
+    summary: withoutMarkers(parts.summary, names),
     number: input.nextGeneration,
     base: base?.number ?? 0,
     // The turn is over: whatever was restated is finished (C4).
@@ -61,7 +65,9 @@ export const sectionsWith = (input: MicroInput, { rows, next }: Exchange): Secti
   const window = input.budgets.windowTokens;
   const own = sectionsOf(rows, window);
   const answered = next === null ? own.answers : sectionsOf([...rows, next], window).answers;
-  return mergeSections(input.view.generation?.sections ?? null, { ...own, answers: answered }, window);
+  const merged = mergeSections(input.view.generation?.sections ?? null, { ...own, answers: answered }, window);
+  const kept = shown(input.rows, input.view).filter((row) => !rows.includes(row));
+  return { ...merged, skills: stillLost(merged.skills, kept, input.view) };
 };
 
 export const coveredWith = (input: MicroInput, { rows }: Exchange) =>

@@ -164,7 +164,7 @@ const absorb = async (
     history: written.pointer,
   });
   const after = input.measure(view);
-  const summaryTokens = input.estimateTokens(summary.text);
+  const summaryTokens = input.estimateTokens(generation.summary);
   const tried = { ...attempt, sizes: { ...attempt.sizes, summaryTokens } };
   if (problemsOf(input, view, after.messages).length > 0)
     return failed(input, tried, "invalid_view", "the new view breaks a rule of the provider");
@@ -198,10 +198,10 @@ const defrag = async (input: MicroInput, before: SizedView, base: MicroBase): Pr
     ports(input),
   );
   if (summary.kind === "failed") return failed(input, attempt, summary.failure, summary.reason);
-  const summaryTokens = estimateTokens(summary.text);
-  const tried = { ...attempt, sizes: { ...attempt.sizes, summaryTokens } };
   // Nothing is absorbed: what is covered, its sections and its history are the base's.
   const { generation, view } = viewWith(input, { ...current, summary: summary.text });
+  const summaryTokens = estimateTokens(generation.summary);
+  const tried = { ...attempt, sizes: { ...attempt.sizes, summaryTokens } };
   const after = input.measure(view);
   if (problemsOf(input, view, after.messages).length > 0)
     return failed(input, tried, "invalid_view", "the new view breaks a rule of the provider");

@@ -4,11 +4,13 @@
  */
 import type { Seq } from "../protocol/ids.ts";
 import type { ContentText, LogRow } from "../protocol/messages.ts";
+import { LOAD_SKILL } from "../protocol/skill-file.ts";
 import { isUserOriginated } from "./ask.ts";
 import {
   LOST_BODY_CHARS,
   type LostSkill,
   newestLost,
+  reloadCall,
   type SkillFact,
   type SkillLoad,
   skillLoads,
@@ -36,11 +38,15 @@ const saidIn = (row: LogRow): string =>
     .map((part) => (part.kind === "text" ? part.text.toLowerCase() : ""))
     .join("\n");
 
-const factOf = ({ callId, name, seq }: SkillLoad, shown: SkillFact["shown"]): SkillFact => ({
-  callId,
-  name,
-  seq,
+/** Whether a text is one that is named when it is lost (R5). */
+const isLong = ({ text }: SkillLoad): boolean => text.length > LOST_BODY_CHARS;
+
+const factOf = (load: SkillLoad, shown: SkillFact["shown"]): SkillFact => ({
+  callId: load.callId,
+  name: load.name,
+  seq: load.seq,
   shown,
+  ...(isLong(load) ? {} : { isShort: true }),
 });
 
 /** The facts, those about rows that the view does not show bounded. @param visible seqs that it shows */
@@ -77,7 +83,7 @@ export const clippedSkills = (
   const kept = Math.min(recent, before, keptFrom() ?? before);
   const said = visible.filter((row) => row.seq >= kept && isUserOriginated(row)).map(saidIn);
   const isWhole = (load: SkillLoad): boolean =>
-    load.text.length <= LOST_BODY_CHARS ||
+    !isLong(load) ||
     (newest.get(load.name) === load && (load.seq >= kept || said.some((text) => isNamed(load.name, text))));
   const news = old.map((load) => factOf(load, marked.has(load.callId) || !isWhole(load) ? "marker" : "whole"));
   const isNew = new Set(
@@ -115,7 +121,7 @@ export const demotedSkills = (
 
 /** Facts for skills in rows that are hidden (ladder step 5), so that the handoff can name them. */
 export const hiddenSkills = (hidden: readonly LogRow[], facts: readonly SkillFact[]): readonly SkillFact[] => {
-  const loads = skillLoads(hidden).filter(({ text }) => text.length > LOST_BODY_CHARS);
+  const loads = skillLoads(hidden).filter(isLong);
   return loads.length === 0
     ? facts
     : merged(
@@ -139,7 +145,7 @@ export const markSkills = (content: ContentText, facts: readonly SkillFact[]): C
 
 /** The rows with the marker for every skill that the record will name: a summariser is not to paraphrase instructions (R5). */
 export const rowsForSummary = (rows: readonly LogRow[]): readonly LogRow[] => {
-  const lost = skillLoads(rows).filter(({ text }) => text.length > LOST_BODY_CHARS);
+  const lost = skillLoads(rows).filter(isLong);
   if (lost.length === 0) return rows;
   return rows.map((row) => {
     const facts = lost.filter(({ seq }) => seq === row.seq).map((load) => factOf(load, "marker"));
@@ -147,14 +153,37 @@ export const rowsForSummary = (rows: readonly LogRow[]): readonly LogRow[] => {
   });
 };
 
-/** Takes markers out of what a model wrote: they are rendered from the record, once, and in no summary (R5, S1). */
-export const withoutMarkers = (text: string, names: Iterable<string>): string => {
-  let plain = text;
-  for (const name of names) plain = plain.split(skillMarker(name)).join(`(the skill ${name})`);
-  return plain;
+/** How much of a text, from an index on, is the beginning of a marker. */
+const markerLength = (text: string, from: number, marker: string): number => {
+  let length = 0;
+  while (length < marker.length && text[from + length] === marker[length]) length++;
+  return length;
 };
 
-/** What of the record is still lost when these rows are shown: a skill that was loaded again and is whole there is not. */
+const withoutMarker = (text: string, name: string): string => {
+  const marker = skillMarker(name);
+  const opening = marker.slice(0, marker.indexOf(" to make room"));
+  let plain = "";
+  let from = 0;
+  for (let at = text.indexOf(opening); at !== -1; at = text.indexOf(opening, from)) {
+    plain += `${text.slice(from, at)}(the skill ${name})`;
+    from = at + markerLength(text, at, marker);
+  }
+  // What lost its beginning is no marker any more, but still names the call.
+  return (plain + text.slice(from)).split(reloadCall(name)).join(`${LOAD_SKILL} of ${name}`);
+};
+
+/**
+ * Takes markers out of what a model wrote, those too of which only a part is there: its input and its answer may be cut anywhere. They are rendered
+ * from the record, once, and in no summary (R5, S1).
+ */
+export const withoutMarkers = (text: string, names: Iterable<string>): string =>
+  [...new Set(names)].reduce(withoutMarker, text);
+
+/**
+ * What of the record is still lost when these rows are shown: a skill that was loaded again and is whole there is not. Only a text that is named
+ * itself when it is lost takes a name out: once a shorter one went too, nothing would name the skill any more.
+ */
 export const stillLost = (
   lost: readonly LostSkill[] | undefined,
   kept: readonly LogRow[],
@@ -162,14 +191,20 @@ export const stillLost = (
 ): readonly LostSkill[] => {
   if (lost === undefined || lost.length === 0) return [];
   const marked = new Set(view.skills.filter(({ shown }) => shown === "marker").map(({ callId }) => callId));
-  const whole = new Map(skillLoads(kept).flatMap(({ callId, name, seq }) => (marked.has(callId) ? [] : [[name, seq]])));
+  const loads = skillLoads(kept).filter((load) => isLong(load) && !marked.has(load.callId));
+  const whole = new Map(loads.map(({ name, seq }) => [name, seq]));
   return lost.filter(({ name, seq }) => (whole.get(name) ?? 0) < seq);
 };
 
-/** The skills whose text is in a hidden row (ladder step 5), but for those that the record names and those that are known to be whole since. */
+/**
+ * The skills whose text is in a hidden row (ladder step 5), but for those that the record names and those that are known to be whole since, in a
+ * text that would be named itself.
+ */
 export const lostInHidden = ({ skills, hidden, generation }: ViewState): readonly LostSkill[] => {
   const named = new Set(generation?.sections.skills?.map(({ name }) => name));
-  const whole = new Map(skills.flatMap(({ name, seq, shown }) => (shown === "whole" ? [[name, seq]] : [])));
+  const whole = new Map(
+    skills.flatMap(({ name, seq, shown, isShort }) => (shown === "whole" && isShort !== true ? [[name, seq]] : [])),
+  );
   return newestLost(
     skills.filter(
       ({ name, seq, shown }) =>

@@ -12,7 +12,7 @@ import { describeSessions } from "../support/session-suite.ts";
 
 describeSessions({
   seed: 20_261_204,
-  runs: 250,
+  runs: 800,
   maxTurns: 6,
   limitMs: 600_000,
   micro: { everyNTurns: 1, defragTokens: 200 },

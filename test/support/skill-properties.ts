@@ -34,6 +34,9 @@ const loadsIn = (log: readonly LogRow[]): readonly Load[] => {
   });
 };
 
+/** Whether a text is one that is named when it is lost. */
+const isLong = ({ content }: Load): boolean => typeof content === "string" && content.length > 5_000;
+
 const logged = new WeakMap<readonly LogRow[], readonly Load[]>();
 
 /** The loads of a session's log, found once. */
@@ -84,18 +87,19 @@ export const skillsNamed: SessionProperty = {
     return sent.flatMap((each, index) => {
       const { view, request, logLength } = each;
       const covered = view.generation?.covered ?? [];
-      const lost = loads.filter(
-        ({ seq, content }) => contains(covered, seq) && typeof content === "string" && content.length > 5_000,
-      );
+      const lost = loads.filter((load) => contains(covered, load.seq) && isLong(load));
       if (lost.length === 0) return [];
       const handoff = request.messages.find((message) => message.handoff === true)?.content ?? "";
       const shown = shownResults(each);
-      return [...new Set(lost.map(({ name }) => name))].flatMap((name) => {
+      const newest = new Map(lost.map(({ name, seq }) => [name, seq]));
+      return [...newest].flatMap(([name, last]) => {
         const named = JSON.stringify(reload(name)).slice(1, -1);
         const times = handoff.split(named).length - 1;
-        const others = loads.filter((load) => load.name === name && load.seq <= logLength);
+        const later = loads.filter((load) => load.name === name && load.seq > last && load.seq <= logLength);
         // What was loaded again is in the view, in one shape or the other; what was too much to load is found in the history only (V7).
-        const isElsewhere = others.some(({ id, seq }) => shown.has(id) || contains(view.hidden, seq));
+        const isElsewhere = later.some(
+          (load) => isLong(load) && (shown.has(load.id) || contains(view.hidden, load.seq)),
+        );
         if (times === 1 || (times === 0 && isElsewhere)) return [];
         return [`request ${index}: ${name} is named ${times} times`];
       });

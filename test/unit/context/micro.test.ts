@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { defaultEstimator } from "../../../src/context/estimate-request.ts";
 import { NO_GUARDS } from "../../../src/context/guards/state.ts";
 import { renderHandoff } from "../../../src/context/handoff.ts";
+import { skillMarker } from "../../../src/context/lost-skills.ts";
 import { NO_MICRO } from "../../../src/context/micro-state.ts";
 import { mergeSections, sectionsOf } from "../../../src/context/sections.ts";
 import { validateMessages } from "../../../src/context/validator.ts";
@@ -172,6 +173,26 @@ describe("a pass of micro-compaction (section 11)", () => {
     await session.pass(talk(3, 1_500, begun).rows);
     expect(covered(session.view)).toEqual([[2, 4]]);
     expect(renderHandoff(session.view, SESSION)).toContain('first call load_skill {"name":"release-notes"}');
+  });
+
+  it("asks for no paraphrase of a skill, takes its marker out of the summary, and forgets what is shown whole again (R5, S1)", async () => {
+    const load = (builder: LogBuilder, id: string, name: string, text: string): LogBuilder =>
+      builder
+        .row("assistant", [{ type: "tool_use", id, name: "load_skill", input: { name } }], [id])
+        .results({ id, text });
+    const text = passage(2_500, "s");
+    const session = microSession({ says: [`It was done. ${skillMarker("refunds")} And ${skillMarker("on-call")}`] });
+    const begun = load(load(log().user("Release it."), "s1", "refunds", text), "s2", "on-call", text).assistant(
+      "Done.",
+    );
+    const { rows } = load(talk(3, 1_500, begun).user("Again."), "s3", "on-call", text).assistant("Done.");
+    await session.pass(rows);
+    expect(covered(session.view)).toEqual([[2, 6]]);
+    expect(session.asked[0]?.prompt).not.toContain(text.slice(0, 200));
+    expect(session.view.generation?.summary).toBe("It was done. (the skill refunds) And (the skill on-call)");
+    const names = session.view.generation?.sections.skills?.map(({ name }) => name);
+    expect(names).toEqual(["refunds"]);
+    expect(renderHandoff(session.view, SESSION)?.split(skillMarker("refunds"))).toHaveLength(2);
   });
 
   it("is redacted on its way in and out (S6)", async () => {

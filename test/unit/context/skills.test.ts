@@ -205,6 +205,53 @@ describe("the record of lost skills", () => {
     expect(stillLost(lost, kept, marked)).toEqual(lost);
   });
 
+  it("keeps a name until a text is shown whole that would be named itself when it is lost: a short one takes none out (R5)", () => {
+    const lost = sectionsOf(early().rows).skills;
+    expect(stillLost(lost, load(log({ from: 100 }), "t2", "refunds", SHORT).rows, EMPTY_VIEW)).toEqual(lost);
+    // The same where the long text is in a hidden row, and the short one stands whole in a clipped one (ladder steps 2 and 5).
+    const { rows } = load(early(), "t2", "refunds", SHORT).loop(20, "d", "found ".repeat(900));
+    const hidden = {
+      ...EMPTY_VIEW,
+      hidden: [{ from: seq(1), to: seq(3) }],
+      skills: hiddenSkills(rows.slice(0, 3), []),
+    };
+    const view = clipped(rows.slice(3), null, hidden);
+    expect(view.skills.map(({ callId, shown }) => [callId, shown])).toEqual([
+      ["t1", "marker"],
+      ["t2", "whole"],
+    ]);
+    expect(renderHandoff(view, "ses_1")).toContain(`\n- ${skillMarker("refunds")}`);
+    // A long one says all that there is to say; nothing has to be named while it stands there.
+    const { rows: again } = load(early(), "t2", "refunds")
+      .loop(20, "d", "found ".repeat(900))
+      .user("Go on with refunds.");
+    expect(renderHandoff(clipped(again.slice(3), null, hidden), "ses_1")).not.toContain("load_skill {");
+  });
+
+  it("names each skill of which a long text was covered, through cuts anywhere, unless a later one is shown whole (R5)", () => {
+    const step = fc.record({ name: fc.integer({ min: 0, max: 3 }), long: fc.boolean(), covers: fc.nat({ max: 4 }) });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+        const built = log();
+        let sections: Sections = EMPTY_SECTIONS;
+        let from = 0;
+        for (const [nth, { name, long, covers }] of steps.entries()) {
+          load(built, `t${nth}`, `s${name}`, long ? LONG : SHORT);
+          const to = Math.min(from + 2 * covers, built.rows.length);
+          sections = mergeSections(sections, sectionsOf(built.rows.slice(from, to), WINDOW), WINDOW);
+          sections = { ...sections, skills: stillLost(sections.skills, built.rows.slice(to), EMPTY_VIEW) };
+          from = to;
+          const loads = steps.slice(0, nth + 1).map((each, at) => ({ ...each, isCovered: 2 * at < to }));
+          const lost = loads.filter((each) => each.long && each.isCovered).map((each) => `s${each.name}`);
+          const shown = loads.filter((each) => each.long && !each.isCovered).map((each) => `s${each.name}`);
+          const expected = [...new Set(lost)].filter((each) => !shown.includes(each)).sort();
+          expect(sections.skills?.map((each) => each.name).sort()).toEqual(expected);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+
   it("holds no name that reads like a secret (S6)", () => {
     const name = `ghp-${"a1".repeat(18)}`;
     const secret = load(log().user("Help."), "t1", `sk-ant-api03-${"a1b2c3d4".repeat(6)}`).rows;
@@ -266,5 +313,24 @@ describe("a summary", () => {
     expect(rowsForSummary(plain)).toBe(plain);
     const wrote = `It was done. ${skillMarker("refunds")} Then more.`;
     expect(withoutMarkers(wrote, ["refunds"])).toBe("It was done. (the skill refunds) Then more.");
+  });
+
+  it("holds no part of a marker that would name the call a second time: an answer or its input may be cut anywhere (R5, S1)", () => {
+    const marker = skillMarker("refunds");
+    const cut = fc.tuple(fc.nat({ max: marker.length }), fc.nat({ max: marker.length }));
+    fc.assert(
+      fc.property(fc.array(cut, { minLength: 1, maxLength: 3 }), (cuts) => {
+        const parts = cuts.map(([a, b]) => marker.slice(Math.min(a, b), Math.max(a, b)));
+        const plain = withoutMarkers(`It was done. ${parts.join(" Then more. ")}`, ["refunds"]);
+        expect(plain).not.toContain('load_skill {"name":"refunds"}');
+        expect(plain).toContain("It was done. ");
+        expect(plain.split("Then more.")).toHaveLength(cuts.length);
+      }),
+      { numRuns: 500 },
+    );
+    const begun = marker.slice(0, marker.indexOf("Where that") + 7);
+    expect(withoutMarkers(`It was done. ${begun}`, ["refunds"])).toBe("It was done. (the skill refunds)");
+    expect(withoutMarkers(`Then ${marker.slice(50)} Done.`, ["refunds"])).toContain("load_skill of refunds");
+    expect(withoutMarkers(begun, ["refunds-eu", "on-call"])).toBe(begun);
   });
 });
