@@ -150,8 +150,10 @@ describe("the callback secret", () => {
 });
 
 describe("deliveries", () => {
+  let inserted = 0;
+  // Ids that sort as they were made: two that are made in one millisecond need not.
   const insert = async (endpointId: string | null, status = "failed") => {
-    const id = newId("whd");
+    const id = `whd_${String(++inserted).padStart(26, "0")}`;
     await api.db.sql(
       "insert into webhook_deliveries (id, tenant_id, endpoint_id, session_id, url, event_type, payload, status, attempts, next_at, response_status, error) values ($1, $2, $3, 'ses_1', 'https://old.example/', 'run.failed', '{}', $4, 3, null, 500, 'the receiver answered 500')",
       [id, tenant.id, endpointId, status],
