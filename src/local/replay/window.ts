@@ -4,7 +4,7 @@ import type { JsonObject } from "../simulator/json.ts";
 import { countBlock, countText } from "../simulator/tokens.ts";
 
 /** hango's own tools and their instructions, in tokens of the simulator's tokenizer. */
-const OWN_TOKENS = 2_600;
+const OWN_TOKENS = 3_000;
 /** How often a session is to fill its window. */
 const FILLS = 6;
 /** The smallest window that a session can be set to (api.md). */
