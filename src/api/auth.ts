@@ -1,11 +1,12 @@
 /** Who asks, and what they may do. Secrets are compared by their SHA-256 and never stored, logged or echoed. */
 import type { TenantId } from "../protocol/ids.ts";
+import { sha256Hex } from "../protocol/sha256.ts";
 import { findKeyOwner, type Scope } from "../store/keys.ts";
 import type { Deps } from "../turns/deps.ts";
 import type { Ctx } from "./env.ts";
 import { ApiError } from "./errors.ts";
 import type { OperatorPrincipal, Principal, TenantPrincipal } from "./principal.ts";
-import { constantTimeEqual, sha256Hex } from "./secrets.ts";
+import { constantTimeEqual } from "./secrets.ts";
 
 /** What a request shows, before the database was asked. */
 export type Credential = { readonly kind: "key"; readonly hash: string } | OperatorPrincipal;

@@ -1,4 +1,6 @@
 /** `POST /v1/sessions/{id}/fork`: a session of its own that begins as a copy of another. */
+
+import { sha256Hex } from "../protocol/sha256.ts";
 import { fork } from "../turns/fork.ts";
 import { principalOf, requireScope } from "./auth.ts";
 import type { App } from "./env.ts";
@@ -6,7 +8,6 @@ import { ApiError, invalid, notFound } from "./errors.ts";
 import { overtaken, undoError } from "./history.ts";
 import { claimOf, idempotencyHeaders, idempotencyMismatch, markReplayed } from "./idempotency.ts";
 import { json, jsonBody, operation } from "./operation.ts";
-import { sha256Hex } from "./secrets.ts";
 import { sessionParam, sessionRefOf } from "./session-ref.ts";
 import { forkSchema, sessionSchema, showSession } from "./session-schema.ts";
 import { missingSession } from "./sessions.ts";

@@ -1,9 +1,9 @@
 /** `Idempotency-Key`: the same request, sent again within 24 hours, gets the first result (api.md, "Idempotency"). */
 import { z } from "@hono/zod-openapi";
+import { sha256Hex } from "../protocol/sha256.ts";
 import type { Claim } from "../store/idempotency.ts";
 import type { Ctx } from "./env.ts";
 import { ApiError, invalid } from "./errors.ts";
-import { sha256Hex } from "./secrets.ts";
 
 const HEADER = "Idempotency-Key";
 

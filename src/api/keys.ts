@@ -1,6 +1,7 @@
 /** API keys: made, listed, revoked. A secret is shown once, when it is made. */
 import { z } from "@hono/zod-openapi";
 import { isId, type TenantId } from "../protocol/ids.ts";
+import { sha256Hex } from "../protocol/sha256.ts";
 import { createKey, type KeyRecord, listKeys, revokeKey } from "../store/keys.ts";
 import { pageOf } from "../store/pages.ts";
 import { principalOf } from "./auth.ts";
@@ -8,7 +9,7 @@ import type { App, Ctx } from "./env.ts";
 import { ApiError, invalid, notFound } from "./errors.ts";
 import { cursors, listOf, listPage, listQuery, readPage } from "./lists.ts";
 import { json, jsonBody, operation } from "./operation.ts";
-import { newSecret, sha256Hex } from "./secrets.ts";
+import { newSecret } from "./secrets.ts";
 import { boundedText, timestamp } from "./text.ts";
 
 const tags = ["keys and tenants"];

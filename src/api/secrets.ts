@@ -27,12 +27,6 @@ export const newSecret = (): { readonly secret: string; readonly prefix: string 
 /** `req_` and 24 random characters. */
 export const newRequestId = (): string => `req_${randomText(24)}`;
 
-/** SHA-256 of a text's UTF-8, in hex. */
-export const sha256Hex = async (text: string): Promise<string> => {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
-};
-
 /** Whether two texts of one length are equal, in a time that does not depend on where they differ. */
 export const constantTimeEqual = (a: string, b: string): boolean => {
   let difference = a.length ^ b.length;

@@ -1,10 +1,10 @@
 /** A session in the words of the API: what is given, what is shown, and how one becomes the other. */
 import { z } from "@hono/zod-openapi";
 import type { SessionId, TenantId } from "../protocol/ids.ts";
+import { sha256Hex } from "../protocol/sha256.ts";
 import type { NewSession, SessionChange, SessionRecord } from "../store/sessions.ts";
 import { canonicalJson } from "./canonical.ts";
 import { contextSettings } from "./context-settings.ts";
-import { sha256Hex } from "./secrets.ts";
 import { MAX_KEY_CHARS } from "./session-ref.ts";
 import { skillFiles, skillsSchema } from "./session-skills.ts";
 import { subagentsSchema } from "./session-subagents.ts";

@@ -1,6 +1,7 @@
 /** The history file of a session: its sections written, verified, and rebuilt from the log (M1). */
+
+import { sha256Hex } from "../protocol/sha256.ts";
 import type { FileSystem, SectionKey } from "./filesystem.ts";
-import { sha256Hex } from "./hash.ts";
 import { type HistoryRow, type RenderedRow, renderHead, renderRow } from "./history-text.ts";
 import { type FilePath, HISTORY_DIRECTORY } from "./path.ts";
 import { joinBytes } from "./sections.ts";

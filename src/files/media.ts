@@ -1,5 +1,5 @@
 /** The media of a session by content hash (rule V10). Texts are taken out and put back by `protocol/media-text.ts`. */
-import { sha256Hex } from "./hash.ts";
+import { sha256Hex } from "../protocol/sha256.ts";
 import { removePrefix, withRateLimitRetries } from "./r2.ts";
 
 export interface MediaStore {

@@ -1,7 +1,8 @@
 /** A filesystem in memory: for tests, and for whoever embeds the agent without R2. */
+
+import { sha256Hex } from "../protocol/sha256.ts";
 import { contentTypeOf } from "./content-type.ts";
 import type { FileEntry, FileSystem, SectionKey } from "./filesystem.ts";
-import { sha256Hex } from "./hash.ts";
 import { indexLines } from "./line-index.ts";
 import { comparePaths, type FilePath } from "./path.ts";
 import {

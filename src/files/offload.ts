@@ -1,8 +1,8 @@
 /** Ladder step 1: a tool result too large for the log goes to a file, and the log gets a preview and the way to read on. */
 import { besideSecret } from "../protocol/redact.ts";
+import { sha256Hex } from "../protocol/sha256.ts";
 import type { ResultBlock, ToolResult } from "../protocol/tool.ts";
 import type { FileSystem } from "./filesystem.ts";
-import { sha256Hex } from "./hash.ts";
 import { countLines, indexLines } from "./line-index.ts";
 import { type FilePath, RESULTS_DIRECTORY } from "./path.ts";
 import { formatCount, headOf, plural, tailOf } from "./text-cut.ts";

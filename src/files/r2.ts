@@ -5,9 +5,10 @@
  *   `/a` and of `/a/b` cannot meet;
  * - `media/{hash}`: `media.ts`.
  */
+
+import { sha256Hex } from "../protocol/sha256.ts";
 import { contentTypeOf } from "./content-type.ts";
 import type { ByteRange, FileEntry, FileStat, FileSystem, SectionKey } from "./filesystem.ts";
-import { sha256Hex } from "./hash.ts";
 import { formatIndex, indexLines, parseIndex } from "./line-index.ts";
 import { comparePaths, type FilePath } from "./path.ts";
 import {

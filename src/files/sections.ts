@@ -1,6 +1,7 @@
 /** How the sections of a file become one file: order, what is hidden, where each lies. Pure; used by every backend. */
+
+import { sha256Hex } from "../protocol/sha256.ts";
 import type { ByteRange, FileEntry, SectionKey, SectionSpan } from "./filesystem.ts";
-import { sha256Hex } from "./hash.ts";
 import { joinIndexes, type LineIndex } from "./line-index.ts";
 
 /** One stored section, as a backend lists it. */

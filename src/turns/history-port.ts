@@ -2,11 +2,11 @@
 import type { HistoryPort } from "../context/ports.ts";
 import { rangesOf, type SeqRange } from "../context/view-state.ts";
 import type { FileSystem } from "../files/filesystem.ts";
-import { sha256Hex } from "../files/hash.ts";
 import { appendHistory, historyPath, type WrittenHistory } from "../files/history.ts";
 import type { HistoryRow } from "../files/history-text.ts";
 import { type Seq, type SessionId, seq } from "../protocol/ids.ts";
 import type { LogRow } from "../protocol/messages.ts";
+import { sha256Hex } from "../protocol/sha256.ts";
 
 export interface HistoryPortOptions {
   readonly files: FileSystem;

@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { FileList, FileSystem } from "../../../src/files/filesystem.ts";
-import { sha256Hex } from "../../../src/files/hash.ts";
 import { countLines } from "../../../src/files/line-index.ts";
 import { comparePaths, parseDirectory, parsePath } from "../../../src/files/path.ts";
+import { sha256Hex } from "../../../src/protocol/sha256.ts";
 
 export const at = (text: string) => {
   const parsed = parsePath(text);

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { FileSystem, SectionKey } from "../../../src/files/filesystem.ts";
-import { sha256Hex } from "../../../src/files/hash.ts";
 import {
   appendHistory,
   HistoryNotVerified,
@@ -14,6 +13,7 @@ import { memoryFileSystem } from "../../../src/files/memory.ts";
 import { isReadOnly } from "../../../src/files/path.ts";
 import { type MessageId, seq } from "../../../src/protocol/ids.ts";
 import type { Origin } from "../../../src/protocol/messages.ts";
+import { sha256Hex } from "../../../src/protocol/sha256.ts";
 
 const SESSION = "ses_1";
 const row = (at: number, origin: Origin, content: string, changes: Partial<HistoryRow> = {}): HistoryRow => ({
