@@ -2,6 +2,7 @@
  * What readings teach about estimates (E4): the prompt size that the provider reported for a request, beside our estimate of that same
  * request, and from such pairs the factor between the two. One per session; plain data, stored as JSON.
  */
+import { isRecord } from "../protocol/is-record.ts";
 
 /** A request whose size was read, and the view revision that it was rendered with. */
 export interface Baseline {
@@ -118,9 +119,6 @@ export const afterRevision = (
   const baseline = change.after < change.before ? null : { ...calibration.baseline, revision: change.revision };
   return { ...calibration, baseline };
 };
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
 
 const parseBaseline = (value: unknown): Baseline | null => {
   if (!isRecord(value)) return null;

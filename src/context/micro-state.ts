@@ -2,6 +2,7 @@
  * What micro-compaction remembers of a session between its passes (section 11), and what each outcome makes of it. JSON that lives with
  * the session; a full compaction empties it.
  */
+import { isRecord } from "../protocol/is-record.ts";
 
 /** How a session has it; a session that does not have it on has none. */
 export interface MicroSettings {
@@ -28,9 +29,6 @@ export interface MicroState {
 export const NO_MICRO: MicroState = { floor: 0, failing: null, generation: 0, anchorTokens: 0 };
 
 const isCount = (value: unknown): value is number => typeof value === "number" && Number.isInteger(value) && value >= 0;
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
 
 /** The state as it was stored. What is unreadable is as it was in the beginning: an exchange may then be tried three times more. */
 export const parseMicroState = (stored: unknown): MicroState => {

@@ -1,5 +1,7 @@
 /** Questions that the agent asked and what it was answered: these answers are a user's decisions, and are kept verbatim (S2). */
+
 import type { Seq } from "../protocol/ids.ts";
+import { isRecord } from "../protocol/is-record.ts";
 
 export interface Answer {
   /** The row with the answer. */
@@ -14,9 +16,6 @@ export interface Answer {
 const ASKING_TOOL =
   /(?:^|[_\W])(?:ask|question|clarify|clarification|confirm|confirmation|prompt_user|human|elicit|get_user_input|request_input)(?:$|[_\W])|^(?:ask|clarify|confirm)[A-Z]|(?:Ask|Question|Clarif|Confirm)[A-Za-z]*$/;
 const QUESTION_KEYS = ["question", "questions"] as const;
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 const questionText = (value: unknown): string | null => {
   if (typeof value === "string") return value.trim() === "" ? null : value.trim();

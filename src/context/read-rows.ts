@@ -1,5 +1,7 @@
 /** Reads rows for their sections (S2): the user's words, answers, files, todos and identifiers. */
+
 import type { Seq } from "../protocol/ids.ts";
+import { isRecord } from "../protocol/is-record.ts";
 import type { LogRow, Origin } from "../protocol/messages.ts";
 import { MAX_TODOS } from "../protocol/middleware.ts";
 import { redact, redactJson, withoutMarks } from "../protocol/redact.ts";
@@ -41,9 +43,6 @@ const clipped = (text: string, maxChars: number): string => {
 
 const isStatus = (value: unknown): value is TodoStatus =>
   value === "completed" || value === "in_progress" || value === "pending";
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
 
 const todosOf = (name: string, input: unknown, at: Seq): TodoList | null => {
   if (!/^(?:write_?todos|todo_?write)$/i.test(name) || !isRecord(input) || !Array.isArray(input["todos"])) return null;

@@ -1,15 +1,11 @@
 /** A row's content as the texts that the sections are built from. Media, thinking and sealed data are left out. */
+import { isRecord } from "../protocol/is-record.ts";
 import type { LogRow } from "../protocol/messages.ts";
 
 export type RowPart =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "call"; readonly id: string; readonly name: string; readonly input: unknown }
   | { readonly kind: "result"; readonly callId: string; readonly texts: readonly string[] };
-
-type Json = Readonly<Record<string, unknown>>;
-
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Members that hold no text of the conversation. */
 const SEALED = new Set([
@@ -34,7 +30,7 @@ export const eachText = (value: unknown, visit: (text: string, key: string) => v
   else if (typeof value === "number") visit(String(value), key);
   else if (depth >= MAX_DEPTH) return;
   else if (Array.isArray(value)) for (const item of value) eachText(item, visit, key, depth + 1);
-  else if (isObject(value)) for (const [name, item] of Object.entries(value)) eachText(item, visit, name, depth + 1);
+  else if (isRecord(value)) for (const [name, item] of Object.entries(value)) eachText(item, visit, name, depth + 1);
 };
 
 const resultTexts = (content: unknown): readonly string[] => {
@@ -44,7 +40,7 @@ const resultTexts = (content: unknown): readonly string[] => {
     if (typeof value === "string") texts.push(value);
     else if (depth >= MAX_DEPTH) return;
     else if (Array.isArray(value)) for (const item of value) visit(item, depth + 1);
-    else if (isObject(value))
+    else if (isRecord(value))
       for (const [name, item] of Object.entries(value)) if (!SEALED.has(name)) visit(item, depth + 1);
   };
   visit(content, 0);
@@ -54,7 +50,7 @@ const resultTexts = (content: unknown): readonly string[] => {
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
 const partOf = (block: unknown): RowPart | null => {
-  if (!isObject(block)) return null;
+  if (!isRecord(block)) return null;
   const type = textOf(block["type"]);
   if (type === "text") return { kind: "text", text: textOf(block["text"]) };
   if (type === "tool_use" || type === "server_tool_use" || type === "mcp_tool_use")
@@ -62,7 +58,7 @@ const partOf = (block: unknown): RowPart | null => {
   if (type.endsWith("tool_result"))
     return { kind: "result", callId: textOf(block["tool_use_id"]), texts: resultTexts(block["content"]) };
   // A document given as plain text is part of what was said; one given as bytes is not readable here.
-  if (type === "document" && isObject(block["source"]) && block["source"]["type"] === "text")
+  if (type === "document" && isRecord(block["source"]) && block["source"]["type"] === "text")
     return { kind: "result", callId: "", texts: [textOf(block["source"]["data"])] };
   return null;
 };

@@ -1,4 +1,5 @@
 /** What the summariser reads: the covered rows as bounded text, redacted, fenced, and in pieces that its window takes (S1, S6). */
+import { isRecord } from "../protocol/is-record.ts";
 import { arrayElements, objectMembers } from "../protocol/json-text.ts";
 import type { LogRow } from "../protocol/messages.ts";
 import { grouped, headOf, tailOf } from "./text-cut.ts";
@@ -42,11 +43,8 @@ const cut = (text: string, limitChars: number, headChars: number, tailChars: num
 
 type Json = Readonly<Record<string, unknown>>;
 
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 const textMember = (value: unknown, key: string): string => {
-  const member = isObject(value) ? value[key] : undefined;
+  const member = isRecord(value) ? value[key] : undefined;
   return typeof member === "string" ? member : "";
 };
 
@@ -84,7 +82,7 @@ const resultText = (block: Json, reading: Reading, depth: number): string => {
 };
 
 const blockText = (block: unknown, reading: Reading, depth: number): string => {
-  if (!isObject(block)) return "";
+  if (!isRecord(block)) return "";
   const type = textMember(block, "type");
   switch (type) {
     case "text":

@@ -2,7 +2,9 @@
  * Puts an answer together from its stream events. The SDK's own snapshot would hold tool input as objects; here it stays
  * the text that was streamed (rule V9).
  */
+
 import type { RawMessageStreamEvent } from "@anthropic-ai/sdk/resources/messages";
+import { isRecord } from "../protocol/is-record.ts";
 import type { ModelResponse, StopReason, ToolCall, Usage } from "../protocol/messages.ts";
 import { ContextOverflowError, ModelError } from "./errors.ts";
 import type { StreamDelta } from "./provider.ts";
@@ -41,9 +43,6 @@ export const newAnswer = (): AnswerDraft => ({
   stopped: false,
   malformed: false,
 });
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Counters are totals: present ones overwrite, absent or null ones stand. */
 const updateUsage = (usage: Usage, news: unknown): Usage => {

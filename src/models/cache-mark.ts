@@ -1,12 +1,10 @@
 /** Puts prompt-cache marks into stored content, as text (rules V9; context.md section 10). */
+import { isRecord } from "../protocol/is-record.ts";
 import { arrayElements } from "../protocol/json-text.ts";
 import type { ContentText } from "../protocol/messages.ts";
 
 /** The default TTL for every mark: a longer one would have to stand before every shorter one (messages-api.md). */
 const CACHE_MARK = '"cache_control":{"type":"ephemeral"}';
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Whether a block may carry a cache mark: thinking may not, and neither may an empty text (messages-api.md). */
 const isMarkable = (block: unknown): block is Readonly<Record<string, unknown>> => {

@@ -1,4 +1,5 @@
 /** Puts an answer of chat completions together from its chunks, as blocks of the Messages API, which is what the log holds. */
+import { isRecord } from "../protocol/is-record.ts";
 import type { ModelResponse, StopReason, ToolCall, Usage } from "../protocol/messages.ts";
 import { storedCallId } from "./chat-call-ids.ts";
 import { ContextOverflowError, ModelError } from "./errors.ts";
@@ -38,9 +39,6 @@ export const newChatDraft = (): ChatDraft => ({
 });
 
 type Json = Readonly<Record<string, unknown>>;
-
-const isRecord = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 const numberAt = (value: unknown, name: string): number | undefined => {
   const found = isRecord(value) ? value[name] : undefined;

@@ -1,9 +1,7 @@
 /** Errors of chat completions servers in one shape: each server has its own. */
+import { isRecord } from "../protocol/is-record.ts";
 
 type Json = Readonly<Record<string, unknown>>;
-const isRecord = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 const words = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value ?? ""));
 
 /** What llama.cpp states beside its message, for `readOverflow`. */

@@ -1,6 +1,8 @@
 /** Chat completions through OpenAI's SDK: OpenAI itself, or a server that speaks its protocol (vLLM, llama.cpp, Ollama, gateways). */
+
 import { OpenAI } from "openai/client";
 import { APIUserAbortError } from "openai/error";
+import { isRecord } from "../protocol/is-record.ts";
 import { wireModel } from "../protocol/model-name.ts";
 import { AFTER_END_MS, type ClientOptions, DEFAULT_MAX_RETRIES, type ProviderSettings, withCall } from "./call.ts";
 import { addChunk, finishChat, isFinished, newChatDraft } from "./chat-answer.ts";
@@ -54,8 +56,6 @@ export const chatOptions = (
 };
 
 type Json = Readonly<Record<string, unknown>>;
-const isRecord = (value: unknown): value is Json => typeof value === "object" && value !== null;
-
 /** Where servers say how long a prompt may be: vLLM, llama.cpp (the window in use, never the one trained for), OpenRouter, Groq. */
 const windowOf = (entry: Json): number | undefined => {
   const meta = isRecord(entry.meta) ? entry.meta : {};

@@ -1,6 +1,8 @@
 /** How a provider's error, or whatever the SDK threw, becomes a typed failure. */
+
 import * as anthropic from "@anthropic-ai/sdk";
 import * as openai from "openai/error";
+import { isRecord } from "../protocol/is-record.ts";
 import type { AbortedBy } from "./call-watch.ts";
 import { CallAborted, ContextOverflowError, type FailureKind, ModelError } from "./errors.ts";
 import { readOverflow } from "./overflow.ts";
@@ -177,13 +179,10 @@ interface SdkError {
   readonly apiMessage?: unknown;
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
-
 /** The object that says what went wrong: Anthropic's SDK keeps the body, OpenAI's the `error` in it. */
 const detailOf = (body: unknown): Readonly<Record<string, unknown>> | undefined => {
-  if (!isObject(body)) return undefined;
-  return isObject(body.error) ? body.error : body;
+  if (!isRecord(body)) return undefined;
+  return isRecord(body.error) ? body.error : body;
 };
 
 const textOf = (error: SdkError): string => {

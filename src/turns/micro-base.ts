@@ -1,10 +1,8 @@
 /** Whether the generation that a pass of micro-compaction would build on is there, whole (section 11): else the pass would replace what it cannot read. */
 
+import { isRecord } from "../protocol/is-record.ts";
 import type { ReadSession } from "../store/reading.ts";
 import { generationOf } from "./stored-view.ts";
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
 
 /** False where the view shows a generation that is not there, or that does not read as one. */
 export const isBaseReadable = ({ baseMissing, view }: Pick<ReadSession, "baseMissing" | "view">): boolean => {
@@ -16,7 +14,7 @@ export const isBaseReadable = ({ baseMissing, view }: Pick<ReadSession, "baseMis
     return (
       covered.length > 0 &&
       typeof rendered === "string" &&
-      isObject(sections) &&
+      isRecord(sections) &&
       ["userMessages", "olderMessages", "answers", "files", "identifiers", "families"].every((name) =>
         Array.isArray(Reflect.get(sections, name)),
       )

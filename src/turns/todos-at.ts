@@ -1,10 +1,9 @@
 /** The todo list as it was at an earlier point of a log: what the newest call that wrote it, and was not refused, says. */
+
 import { blockTexts } from "../context/imported.ts";
+import { isRecord } from "../protocol/is-record.ts";
 import type { TodoCall } from "../store/undoing.ts";
 import { readTodos } from "./settings.ts";
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
 
 const blocksOf = (content: string): readonly Readonly<Record<string, unknown>>[] =>
   blockTexts(content)
