@@ -53,6 +53,9 @@ export type NewId = <P extends IdPrefix>(prefix: P) => IdTypes[P];
 /** 0-9, A-Z without I, L, O, U: Crockford's base 32, so that an id read aloud or sorted stays itself. */
 const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
+/** The last 16 characters of an id. @param bytes 16, random or a hash */
+export const idTail = (bytes: Uint8Array): string => Array.from(bytes, (byte) => ALPHABET.charAt(byte % 32)).join("");
+
 /**
  * A new id: prefix, 48 bits of time (ms), 80 bits of randomness (the layout of a ULID), so that ids of one table sort by age.
  * Must be called inside a request: Workers forbid randomness in the global scope.
@@ -64,8 +67,9 @@ export const newId: NewId = (prefix) => {
     head = ALPHABET.charAt(time % 32) + head;
     time = Math.floor(time / 32);
   }
-  const tail = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => ALPHABET.charAt(byte % 32)).join("");
-  return `${prefix}_${head}${tail}` as ReturnType<typeof newId<typeof prefix>>;
+  return `${prefix}_${head}${idTail(crypto.getRandomValues(new Uint8Array(16)))}` as ReturnType<
+    typeof newId<typeof prefix>
+  >;
 };
 
 /** Whether a text has the shape of an id with this prefix. Says nothing about its existence. */

@@ -3,7 +3,7 @@
  * that whoever goes on with the parent finds it: a call has one subagent, however often it is made.
  */
 import type { Task, TaskOutcome } from "../agent/subagents.ts";
-import type { MessageId, RunId, SessionId } from "../protocol/ids.ts";
+import { idTail, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
 import { type ToolContext, type ToolResult, toolError } from "../protocol/tool.ts";
 import { LeaseLost } from "../store/errors.ts";
 import type { LoadedSession } from "../store/loaded-session.ts";
@@ -39,14 +39,10 @@ export interface Delegation {
 /** How often a subagent is looked for again that a Worker still holds which has lost the parent, in ms. */
 const LOOK_AGAIN_MS = 1_000;
 
-/** 0-9, A-Z without I, L, O, U, as in every id. */
-const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-
 /** Ids with the age of the parent's run, and a hash of run and call in place of randomness. */
 export const subagentIds = async (runId: RunId, callId: string): Promise<SubagentIds> => {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(`${runId}/${callId}`));
-  const hash = Array.from(new Uint8Array(digest).slice(0, 16), (byte) => ALPHABET.charAt(byte % 32)).join("");
-  const tail = `${runId.slice("run_".length, "run_".length + 10)}${hash}`;
+  const tail = `${runId.slice("run_".length, "run_".length + 10)}${idTail(new Uint8Array(digest, 0, 16))}`;
   return {
     sessionId: `ses_${tail}` as SessionId,
     runId: `run_${tail}` as RunId,
