@@ -18,8 +18,9 @@ import { storedAnswerOf } from "./results.ts";
 import { logRowOf } from "./rows.ts";
 import { runEndData } from "./run-end.ts";
 import { sendDeliveries } from "./send-deliveries.ts";
-import { plus, type SubagentUse } from "./subagent-use.ts";
+import type { SubagentUse } from "./subagent-use.ts";
 import type { Tally } from "./tally.ts";
+import { plus } from "./used.ts";
 
 export interface JournalOptions extends LogWriterOptions {
   readonly deps: LogWriterOptions["deps"] & Pick<Deps, "queue" | "waitUntil">;

@@ -36,8 +36,9 @@ import type { ExecuteRun, ParentRun, RunRequest } from "./run-request.ts";
 import { microSettingsOf, readSettings, readTodos } from "./settings.ts";
 import { guardRecordOf, guardsToStore } from "./stored-guards.ts";
 import { subagentTypes } from "./subagent-types.ts";
-import { createSubagentUse, plus } from "./subagent-use.ts";
+import { createSubagentUse } from "./subagent-use.ts";
 import { createDelegation } from "./subagents.ts";
+import { plus } from "./used.ts";
 
 /** Where nothing of the stack is run, only looked at. */
 const noExecution: ExecuteRun = () => Promise.reject(new Error("work between turns gives no tasks"));

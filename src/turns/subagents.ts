@@ -17,7 +17,8 @@ import { newRow } from "./rows.ts";
 import type { ExecuteRun } from "./run-request.ts";
 import type { SubagentSettings } from "./settings.ts";
 import { subagentSession } from "./subagent-types.ts";
-import { NOTHING, plus, type SubagentUse } from "./subagent-use.ts";
+import type { SubagentUse } from "./subagent-use.ts";
+import { NOTHING, plus } from "./used.ts";
 
 export interface SubagentWiring {
   readonly deps: Deps;

@@ -5,13 +5,7 @@ import type { PriceList } from "../models/profiles.ts";
 import type { NewId } from "../protocol/ids.ts";
 import { type ModelResponse, promptTokens, type Usage } from "../protocol/messages.ts";
 import type { NewUsage, RunTotals } from "../store/statements.ts";
-
-const addUsage = (a: Usage, b: Usage): Usage => ({
-  inputTokens: a.inputTokens + b.inputTokens,
-  outputTokens: a.outputTokens + b.outputTokens,
-  cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
-  cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
-});
+import { plus } from "./used.ts";
 
 export interface Tally {
   /** Counts an answer, stored or not: it was paid for. */
@@ -51,11 +45,7 @@ export const createTally = (
   const count = ({ model, usage }: PaidCall, of: NewUsage["purpose"], list: PriceList | null): void => {
     const cost = costUsd(list, usage);
     records.push({ id: newId("usg"), purpose: of, model, usage, costUsd: cost });
-    totals = {
-      steps: totals.steps,
-      usage: addUsage(totals.usage, usage),
-      costUsd: cost === null ? totals.costUsd : (totals.costUsd ?? 0) + cost,
-    };
+    totals = { ...totals, ...plus(totals, { usage, costUsd: cost }) };
   };
   return {
     add: ({ model, usage, usageMissing }) => {
