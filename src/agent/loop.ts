@@ -10,7 +10,7 @@ import { chatAttributes, genai, hango } from "../telemetry/genai.ts";
 import { type Batch, completeBatch } from "./batch.ts";
 import { isBrokenOff, waitBeforeMs } from "./broken-off.ts";
 import { overflowOf } from "./overflow.ts";
-import { wrapModel } from "./stack.ts";
+import { beginTurn, wrapModel } from "./stack.ts";
 import type { Turn } from "./turn.ts";
 
 /** The turn may make no model call at all: what it may cost has been spent before it. */
@@ -194,7 +194,7 @@ const limitReached = ({ settings }: Turn, steps: number): "max_steps" | "budget_
  * @throws ModelError, BudgetReached, LeaseLost, StoreUnavailable, or the reason of `run.signal` or `leave`
  */
 export const runLoop = async (turn: Turn, from: Resumption): Promise<number> => {
-  for (const middleware of turn.stack) await middleware.beforeTurn?.(turn.run);
+  await beginTurn(turn.stack, turn.run);
   let { steps, lastText } = from;
   if (from.batch !== null) {
     const { tools } = await assembleDraft(turn, []);

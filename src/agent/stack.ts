@@ -1,6 +1,14 @@
 /** The middlewares around the model, in order, and how they are folded into one call. */
 import type { Middleware, ModelCall, RunContext, ToolExec } from "../protocol/middleware.ts";
 
+/**
+ * What middlewares read before a turn's first call. Side by side: each reads for itself, and the turn waits for the slowest, not for all.
+ * @throws what one of them fails with
+ */
+export const beginTurn = async (stack: readonly Middleware[], run: RunContext): Promise<void> => {
+  await Promise.all(stack.map((middleware) => middleware.beforeTurn?.(run)));
+};
+
 /** The model call with every `wrapModelCall` around it; the first of the stack is the outermost. */
 export const wrapModel = (stack: readonly Middleware[], call: ModelCall, run: RunContext): ModelCall =>
   stack.reduceRight<ModelCall>((next, middleware) => {

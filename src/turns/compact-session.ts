@@ -1,5 +1,7 @@
 /** A compaction that was asked for from outside (`POST /compact`, G9): a run of its own that makes no turn. */
+
 import { assembleRequest } from "../agent/loop.ts";
+import { beginTurn } from "../agent/stack.ts";
 import { compactNow } from "../context/compact.ts";
 import type { LadderOutcome } from "../context/ladder-input.ts";
 import { seq } from "../protocol/ids.ts";
@@ -46,7 +48,7 @@ const compactInSpan = async (deps: Deps, request: CompactSession, span: Span): P
   let failure: unknown;
   try {
     await resume(prepared, session);
-    for (const middleware of turn.stack) await middleware.beforeTurn?.(turn.run);
+    await beginTurn(turn.stack, turn.run);
     const { request: next } = await assembleRequest(turn);
     outcome = await compactNow(compaction, turn.run, next, {
       kind: "climb",

@@ -2,7 +2,9 @@
  * A pass of micro-compaction, in the queue, after a turn that ended normally (section 11; decisions/0016). It holds no lease while a model is asked,
  * so no turn is ever refused or delayed for it: a turn that comes meanwhile has the session, and the pass is discarded.
  */
+
 import { assembleRequest } from "../agent/loop.ts";
+import { beginTurn } from "../agent/stack.ts";
 import { afterRevision } from "../context/calibration.ts";
 import { MARKS_FOR_MESSAGES, measurer } from "../context/compact.ts";
 import { type MicroOutcome, microPass, NO_SIZES } from "../context/micro.ts";
@@ -96,7 +98,7 @@ const endedByTime = (port: SummariserPort): SummariserPort => ({
 const passOf = async (deps: Deps, pass: Pass, prepared: Prepared, span: Span): Promise<MicroOutcome> => {
   const { run, summariser, tally } = prepared;
   const { turn, live, compaction } = run;
-  for (const middleware of turn.stack) await middleware.beforeTurn?.(turn.run);
+  await beginTurn(turn.stack, turn.run);
   const { request } = await assembleRequest(turn);
   const { turnTimeoutMs } = deps.config;
   return microPass({

@@ -2,8 +2,9 @@
  * The next model call of a session, gone through without making it: everything is built as a run builds it and by the same code, but no
  * lease is taken, nothing is stored or written, and no model is asked. What would have gone out is kept for whoever wants to look.
  */
+
 import { assembleRequest } from "../agent/loop.ts";
-import { wrapModel } from "../agent/stack.ts";
+import { beginTurn, wrapModel } from "../agent/stack.ts";
 import type { Turn } from "../agent/turn.ts";
 import {
   CompactionAborted,
@@ -115,7 +116,7 @@ export const rehearse = async (deps: Deps, session: ReadSession, summaryShare = 
   const stack = turn.stack.map((middleware) => (middleware.name === "Compaction" ? compaction(options) : middleware));
   const rehearsed: Turn = { ...turn, stack };
   rehearsed.rows.push(...session.rows);
-  for (const middleware of stack) await middleware.beforeTurn?.(turn.run);
+  await beginTurn(stack, turn.run);
   const { request } = await assembleRequest(rehearsed);
   return {
     turn: rehearsed,

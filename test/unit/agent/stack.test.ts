@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { defaultStack, wrapModel, wrapTool } from "../../../src/agent/stack.ts";
+import { beginTurn, defaultStack, wrapModel, wrapTool } from "../../../src/agent/stack.ts";
 import type { ModelRequest, ModelResponse } from "../../../src/protocol/messages.ts";
 import type { Middleware, RunContext } from "../../../src/protocol/middleware.ts";
 
@@ -47,6 +47,18 @@ describe("the stack", () => {
       "Skills",
       "CallerTools",
     ]);
+  });
+
+  it("begins a turn with all reading side by side, and fails with the one that fails", async () => {
+    const second = Promise.withResolvers<void>();
+    const stack: readonly Middleware[] = [
+      { name: "a", beforeTurn: () => second.promise },
+      { name: "none" },
+      { name: "b", beforeTurn: async () => second.resolve() },
+    ];
+    await beginTurn(stack, run);
+    const failing: Middleware = { name: "c", beforeTurn: () => Promise.reject(new Error("no bucket")) };
+    await expect(beginTurn([...stack, failing], run)).rejects.toThrow("no bucket");
   });
 
   it("wraps a model call with the first outermost, passing over those that do not", async () => {
