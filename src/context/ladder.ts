@@ -24,7 +24,7 @@ import { summaryRung } from "./summary-rung.ts";
 import { type Truncated, toolArgTruncation } from "./tool-arg-truncation.ts";
 import { type CannotFit, planTruncation } from "./truncate.ts";
 import type { SizedView } from "./view.ts";
-import { contains, rangesOf, type ViewState } from "./view-state.ts";
+import type { ViewState } from "./view-state.ts";
 
 const clipStep = (input: LadderInput, view: ViewState): Truncated | null => {
   const { rows, budgets, estimateTokens } = input;
@@ -144,14 +144,7 @@ const excess = (input: LadderInput, size: SizedView, limit: number): number => {
 
 /** What the view no longer shows whole is written to the history file, which the notes name; where that fails it is still in the log. */
 const keepReadable = async (input: LadderInput, rows: readonly LogRow[]): Promise<void> => {
-  for (const range of rangesOf(rows.map((row) => row.seq))) {
-    await input.ports.history
-      .append(
-        range,
-        rows.filter((row) => contains([range], row.seq)),
-      )
-      .catch(() => undefined);
-  }
+  if (rows.length > 0) await input.ports.history.append(rows).catch(() => undefined);
 };
 
 const cannotFitWords = ({ what, seq: at, keptTokens }: CannotFit): string => {

@@ -1,6 +1,6 @@
 /** The view that a pass of micro-compaction makes, and whether it is worth making (section 11). Pure. */
 import { answeredRequests } from "./answered-requests.ts";
-import { PREFIX_VERSION, renderGeneration, renderHandoff } from "./handoff.ts";
+import { historyPath, PREFIX_VERSION, renderGeneration, renderHandoff } from "./handoff.ts";
 import { floorAfter, type LadderInput, shown } from "./ladder-input.ts";
 import { skillLoads } from "./lost-skills.ts";
 import { type Exchange, leastGain } from "./micro-plan.ts";
@@ -76,7 +76,7 @@ export const coveredWith = (input: MicroInput, { rows }: Exchange) =>
 /** Where the history is read once the pass is committed; needed before it is written, for what the view will cost. */
 const pointerOf = (input: MicroInput): HistoryPointer => ({
   kind: "file",
-  path: `/conversation_history/${input.sessionId}.md`,
+  path: historyPath(input.sessionId),
 });
 
 /** The fixed words of a handoff, in tokens: what the first pass of a session pays, and no later one. */

@@ -150,7 +150,7 @@ const absorb = async (
     },
     failedState: afterExchangeFailed(input.state, { firstSeq: first.seq, lastSeq: last.seq }),
   };
-  const written = await input.history.append({ from: first.seq, to: last.seq }, rows).catch(() => null);
+  const written = await input.history.append(rows).catch(() => null);
   // Nobody waits for the room that a pass makes: without the history it is not made (M1).
   if (written === null) return failed(input, attempt, "transient", "the history file could not be written");
 

@@ -2,18 +2,18 @@
 import type { LogRow, ModelRequest, Usage } from "../protocol/messages.ts";
 import type { GuardState, Probation } from "./guards/state.ts";
 import type { CompactionReason, SummaryFailure } from "./reasons.ts";
-import type { Generation, HistoryPointer, SeqRange, ViewState } from "./view-state.ts";
+import type { Generation, HistoryPointer, ViewState } from "./view-state.ts";
 
 export type { CompactionReason, SummaryFailure };
 
 /** The history file of a session (M1). */
 export interface HistoryPort {
   /**
-   * Writes one section, its key the range of seqs, and reads it back by size and hash.
+   * Writes one section for each run of neighbouring rows, its key their seqs, and reads it back by size and hash.
+   * @param rows ascending, at least one
    * @throws whatever the backend fails with; nothing is referenced then
    */
   append(
-    range: SeqRange,
     rows: readonly LogRow[],
   ): Promise<{ readonly pointer: HistoryPointer; readonly sizeBytes: number; readonly sha256: string }>;
 }

@@ -97,11 +97,9 @@ const offload = async (
   readonly sizeBytes: number | null;
   readonly sha256: string | null;
 } | null> => {
-  const first = cut.newlyCovered[0];
-  const last = cut.newlyCovered.at(-1);
-  if (first === undefined || last === undefined) return null;
+  if (cut.newlyCovered.length === 0) return null;
   try {
-    return await input.ports.history.append({ from: first.seq, to: last.seq }, cut.newlyCovered);
+    return await input.ports.history.append(cut.newlyCovered);
   } catch {
     return mustGoOn ? { pointer: { kind: "api" }, sizeBytes: null, sha256: null } : null;
   }

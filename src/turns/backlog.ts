@@ -4,7 +4,7 @@
  * comes with the session's next own compaction, from what it still shows.
  */
 import { coveredHash } from "../context/covered-hash.ts";
-import { PREFIX_VERSION, renderGeneration } from "../context/handoff.ts";
+import { historyPath, PREFIX_VERSION, renderGeneration } from "../context/handoff.ts";
 import { floorAfter, shown } from "../context/ladder-input.ts";
 import { EMPTY_SECTIONS, mergeSections, type Sections, sectionsOf } from "../context/sections.ts";
 import { stillLost } from "../context/skills.ts";
@@ -55,10 +55,8 @@ const takePiece = async (
   let bytes = 0;
   let piece: Piece = { rows: [], count: 0, tokens: 0, sections: EMPTY_SECTIONS };
   const flush = async (): Promise<void> => {
-    const first = page[0];
-    const last = page.at(-1);
-    if (first === undefined || last === undefined) return;
-    await history.append({ from: first.seq, to: last.seq }, page);
+    if (page.length === 0) return;
+    await history.append(page);
     piece = {
       rows: union(piece.rows, rangesOf(page.map((row) => row.seq))),
       count: piece.count + page.length,
@@ -97,7 +95,7 @@ const commitPiece = async (prepared: PreparedRun, session: LoadedSession, piece:
     summary: base?.summary ?? "",
     sections: { ...sections, skills: stillLost(sections.skills, shown(turn.rows, live.view), live.view) },
     pinned: base?.pinned ?? null,
-    history: { kind: "file", path: `/conversation_history/${session.sessionId}.md` },
+    history: { kind: "file", path: historyPath(session.sessionId) },
     prefixVersion: PREFIX_VERSION,
   };
   const generation: Generation = { ...made, rendered: renderGeneration(made, session.sessionId) };

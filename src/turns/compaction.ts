@@ -185,8 +185,8 @@ const repairingHistory = ({ deps, session, live, files }: CompactionWiring): His
     loadTimes: ({ from, to }) => timesBetween(deps.db, sessionId, from, to),
   });
   return {
-    append: async (range, rows) => {
-      const written = await port.append(range, rows);
+    append: async (rows) => {
+      const written = await port.append(rows);
       const missing = (live.view.generation?.covered ?? []).map(({ from, to }) => ({ first: from, last: to }));
       await rebuildHistory(files, sessionId, missing, (first, last) =>
         rowsBetween(deps.db, sessionId, first, last),

@@ -50,7 +50,7 @@ const sha256OfAll = async (written: readonly WrittenHistory[]): Promise<string> 
 };
 
 export const historyPort = ({ files, sessionId, loadTimes }: HistoryPortOptions): HistoryPort => ({
-  append: async (_range, rows) => {
+  append: async (rows) => {
     const timed = await withTimes(rows, loadTimes);
     const written: WrittenHistory[] = [];
     for (const piece of piecesOf(timed)) {

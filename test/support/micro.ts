@@ -7,7 +7,7 @@ import type { MicroInput } from "../../src/context/micro-view.ts";
 import type { HistoryPort, SummariserPort, SummaryCall, SummaryFailure } from "../../src/context/ports.ts";
 import { budgets } from "../../src/context/trigger.ts";
 import { createRenderer, type SizedView } from "../../src/context/view.ts";
-import { EMPTY_VIEW, type SeqRange, type ViewState } from "../../src/context/view-state.ts";
+import { EMPTY_VIEW, type ViewState } from "../../src/context/view-state.ts";
 import type { LogRow } from "../../src/protocol/messages.ts";
 
 export const SESSION = "ses_00000000000000000000000000";
@@ -31,8 +31,8 @@ export interface MicroSession {
   nextGeneration: number;
   /** What the summariser was asked. */
   readonly asked: SummaryCall[];
-  /** Sections of the history, in the order in which they were written. */
-  readonly written: { readonly range: SeqRange; readonly rows: readonly LogRow[] }[];
+  /** The rows that were written to the history, in the order in which they were. */
+  readonly written: (readonly LogRow[])[];
   /** Makes a pass, and takes over what comes of it as the store would. */
   pass(rows: readonly LogRow[], changes?: Partial<MicroInput>): Promise<MicroOutcome>;
   measure(rows: readonly LogRow[]): SizedView;
@@ -60,7 +60,7 @@ export interface MicroSessionOptions {
 export const microSession = (options: MicroSessionOptions = {}): MicroSession => {
   const { windowTokens = 20_000, keepFrac = 0.1, defragTokens = 2_000, says = ["It was done."] } = options;
   const asked: SummaryCall[] = [];
-  const written: { range: SeqRange; rows: readonly LogRow[] }[] = [];
+  const written: (readonly LogRow[])[] = [];
   const newRenderer = () =>
     createRenderer({
       sessionId: SESSION,
@@ -81,9 +81,9 @@ export const microSession = (options: MicroSessionOptions = {}): MicroSession =>
     },
   };
   const history: HistoryPort = {
-    append: async (range, rows) => {
+    append: async (rows) => {
       if (options.historyFails === true) throw new Error("no storage");
-      written.push({ range, rows });
+      written.push(rows);
       return {
         pointer: { kind: "file", path: `/conversation_history/${SESSION}.md` },
         sizeBytes: 1,

@@ -192,9 +192,9 @@ export const simulate = async (
   };
 
   const historyOf: HistoryPort = {
-    append: async (range, covered) => {
+    append: async (covered) => {
       if (plan.historyFails[historyWrites++ % plan.historyFails.length] === true) throw new Error("no storage");
-      history.set(`${range.from}-${range.to}`, covered);
+      history.set(`${covered[0]?.seq}-${covered.at(-1)?.seq}`, covered);
       return { pointer: { kind: "file", path: "/conversation_history/s.md" }, sizeBytes: 1, sha256: "0" };
     },
   };

@@ -22,7 +22,6 @@ const row = (at: number, createdAt?: string): LogRow => ({
   runId: null,
   ...(createdAt === undefined ? {} : { createdAt }),
 });
-const range: SeqRange = { from: seq(1), to: seq(4) };
 
 describe("the history port", () => {
   const make = (known: readonly number[] = [1, 2, 3, 4]) => {
@@ -43,7 +42,7 @@ describe("the history port", () => {
     const { files, asked, port } = make();
     const rows = [1, 2, 3, 4].map((at) => ({ ...row(at), createdAt: TIME }));
     const section = renderHistory(rows);
-    expect(await port.append(range, rows)).toEqual({
+    expect(await port.append(rows)).toEqual({
       pointer: { kind: "file", path: historyPath(sessionId) },
       sizeBytes: section.length,
       sha256: expect.stringMatching(/^[0-9a-f]{64}$/),
@@ -54,7 +53,7 @@ describe("the history port", () => {
   it("writes sections that no other row lies in: an undone one, or one that is in a section already (R3, M1)", async () => {
     const { files, port } = make();
     const rows = [1, 4].map((at) => ({ ...row(at), createdAt: TIME }));
-    const written = await port.append(range, rows);
+    const written = await port.append(rows);
     const stat = await files.stat(historyPath(sessionId));
     expect(stat?.sections?.map(({ key }) => key)).toEqual([
       { first: 1, last: 1 },
@@ -67,16 +66,16 @@ describe("the history port", () => {
     const { files, port } = make();
     const rows = [1, 2, 3, 4, 5, 6].map((at) => ({ ...row(at), createdAt: TIME }));
     const some = (...seqs: readonly number[]) => rows.filter((each) => seqs.includes(each.seq));
-    await port.append({ from: seq(2), to: seq(2) }, some(2));
-    await port.append({ from: seq(4), to: seq(4) }, some(4));
-    await port.append({ from: seq(1), to: seq(6) }, some(1, 3, 5, 6));
+    await port.append(some(2));
+    await port.append(some(4));
+    await port.append(some(1, 3, 5, 6));
     const text = new TextDecoder().decode((await files.read(historyPath(sessionId)))?.bytes);
     expect([...text.matchAll(/^## #(\d+) /gm)].map(([, at]) => Number(at))).toEqual([1, 2, 3, 4, 5, 6]);
   });
 
   it("takes the times of this turn's rows from the log, in one question", async () => {
     const { files, asked, port } = make();
-    await port.append(range, [row(1, "2025-12-31T00:00:00.000Z"), row(2), row(3), row(4, TIME)]);
+    await port.append([row(1, "2025-12-31T00:00:00.000Z"), row(2), row(3), row(4, TIME)]);
     const text = new TextDecoder().decode((await files.read(historyPath(sessionId)))?.bytes);
     expect(asked).toEqual([{ from: 2, to: 3 }]);
     expect(text.match(/^## #.*$/gm)).toEqual([
@@ -87,7 +86,7 @@ describe("the history port", () => {
 
   it("writes nothing for a row that the log does not have", async () => {
     const { files, port } = make([2]);
-    await expect(port.append(range, [row(2), row(3)])).rejects.toThrow("the log has no row 3");
+    await expect(port.append([row(2), row(3)])).rejects.toThrow("the log has no row 3");
     expect(await files.stat(historyPath(sessionId))).toBeUndefined();
   });
 });
