@@ -9,8 +9,7 @@ const fraction = z.number().gt(0).lt(1);
 /** Compaction between turns (section 11): off, or how it is. */
 const microCompaction = z
   .union([
-    // Not a literal: an object with a wrong number is told what is wrong with the number.
-    z.boolean().refine((on) => !on, "expected false, or an object such as {} that says how it is on"),
+    z.literal(false, "expected false, or an object such as {} that says how it is on"),
     z
       .strictObject({
         every_n_turns: z.int().min(1).max(MAX_MICRO_TURNS).optional().openapi({

@@ -40,13 +40,13 @@ const expectedAt = (branches: readonly (readonly z.core.$ZodIssue[])[], place: r
   const there = branches.flat().filter(({ path }) => jsonPath(path) === jsonPath(place));
   const all = [...new Set(there.map(({ message }) => lower(message)))];
   const isSaidBy = (one: string, other: string): boolean =>
-    one !== other && other.includes(one.replace(/^expected /, ""));
+    one !== other && other.includes(one.replace(/^expected /, "").replace(/, received .*$/, ""));
   return all.filter((one) => !all.some((other) => isSaidBy(one, other))).join("; or ");
 };
 
 /** The branch is not the one that was meant: its `type` is another, or the value is of another kind altogether. */
 const failsAtType = ({ path, code }: z.core.$ZodIssue): boolean =>
-  path.length === 0 ? code === "invalid_type" : path.length === 1 && path[0] === "type";
+  path.length === 0 ? code === "invalid_type" || code === "invalid_value" : path.length === 1 && path[0] === "type";
 
 const lower = (message: string): string =>
   message.replace(/^Invalid input: /, "").replace(/^(expected .*), received undefined$/, "is missing; $1");

@@ -8,6 +8,9 @@ const KEY = "key:";
 /** Longest key, in characters. */
 export const MAX_KEY_CHARS = 255;
 
+/** Longest name of a session, in characters: a key with what stands before it. */
+export const KEY_NAME_CHARS = KEY.length + MAX_KEY_CHARS;
+
 /** The path parameter. */
 export const sessionParam = z.object({
   id: z.string().openapi({
@@ -16,15 +19,20 @@ export const sessionParam = z.object({
   }),
 });
 
+/** Reads a session's name, already decoded; undefined for what cannot name one. */
+export const readSessionRef = (name: string): SessionRef | undefined => {
+  if (!name.startsWith(KEY)) return isId("ses", name) ? { id: name } : undefined;
+  const key = name.slice(KEY.length);
+  const possible = key.length > 0 && key.length <= MAX_KEY_CHARS && !key.includes("\u0000") && key.isWellFormed();
+  return possible ? { key } : undefined;
+};
+
 /**
  * Reads the path parameter, already decoded.
  * @throws ApiError `not_found` for what cannot name a session
  */
 export const sessionRefOf = (id: string): SessionRef => {
-  if (id.startsWith(KEY)) {
-    const key = id.slice(KEY.length);
-    const possible = key.length > 0 && key.length <= MAX_KEY_CHARS && !key.includes("\u0000") && key.isWellFormed();
-    if (possible) return { key };
-  } else if (isId("ses", id)) return { id };
-  throw notFound("session");
+  const ref = readSessionRef(id);
+  if (ref === undefined) throw notFound("session");
+  return ref;
 };

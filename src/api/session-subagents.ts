@@ -34,7 +34,7 @@ const subagent = z
 /** `false`, or a list with names that are used once. */
 export const subagentsSchema = z
   .union([
-    z.literal(false),
+    z.literal(false, "expected false, or a list (array) of subagents"),
     z
       .array(subagent)
       .max(MAX_SUBAGENTS)

@@ -2,6 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { eraseSession } from "../store/erasures.ts";
 import { pageOf } from "../store/pages.ts";
+import type { SessionRef } from "../store/session-ref.ts";
 import { changeSession, createSession, findSession, listSessions } from "../store/sessions.ts";
 import { writePendingFiles } from "../turns/pending-files.ts";
 import { sendErasures } from "../turns/send-erasures.ts";
@@ -12,7 +13,7 @@ import { claimOf, idempotencyHeaders, idempotencyMismatch, markReplayed } from "
 import { cursors, listOf, listPage, listQuery, readPage } from "./lists.ts";
 import { json, jsonBody, operation } from "./operation.ts";
 import { checkModels } from "./session-models.ts";
-import { sessionParam, sessionRefOf } from "./session-ref.ts";
+import { KEY_NAME_CHARS, readSessionRef, sessionParam, sessionRefOf } from "./session-ref.ts";
 import {
   changeSessionSchema,
   createSessionSchema,
@@ -95,11 +96,19 @@ const listSessionsQuery = z
     key: boundedText(255, 1).optional(),
     status: sessionStatus.optional(),
     updated_after: timestamp.optional(),
-    parent: boundedText(255, 1)
-      .optional()
-      .openapi({ description: "The subagents of the session with this id. Without it, subagents are not listed." }),
+    parent: boundedText(KEY_NAME_CHARS, 1).optional().openapi({
+      description:
+        "The subagents of this session: its id, or `key:` followed by its key. Without it, subagents are not listed.",
+    }),
   })
   .catchall(boundedText(512));
+
+/** @throws ApiError `invalid_request` for what cannot name a session */
+const parentOf = (name: string): SessionRef => {
+  const ref = readSessionRef(name);
+  if (ref === undefined) throw invalid("parent", "expected a session's id, or `key:` followed by its key");
+  return ref;
+};
 
 const registerList = (app: App): void =>
   operation(
@@ -122,7 +131,7 @@ const registerList = (app: App): void =>
         key: query.key,
         status: query.status,
         updatedAfter: query.updated_after,
-        parent: query.parent,
+        parent: query.parent === undefined ? undefined : parentOf(query.parent),
         metadata: metadataFilter(query),
       };
       const page = pageOf(readPage(LIST, query, cursors.id));

@@ -217,8 +217,14 @@ export interface SessionFilter {
   /** RFC 3339, exclusive. */
   readonly updatedAfter?: string | undefined;
   /** The subagents of this session; without it, none are listed. */
-  readonly parent?: string | undefined;
+  readonly parent?: SessionRef | undefined;
 }
+
+/** SQL condition over `sessions s`: a subagent of this session of the tenant. */
+const belowOf = (tenantId: TenantId, parent: SessionRef): SQL =>
+  "id" in parent
+    ? sql`s.parent_session_id = ${parent.id}`
+    : sql`s.parent_session_id = (select p.id from sessions p where p.tenant_id = ${tenantId} and p.key = ${parent.key})`;
 
 /** A page of a tenant's sessions, by age. @throws StoreUnavailable */
 export const listSessions = async (
@@ -230,7 +236,7 @@ export const listSessions = async (
   const conditions = [
     sql`s.tenant_id = ${tenantId}`,
     page.after(sql`s.id`),
-    filter.parent === undefined ? sql`s.parent_session_id is null` : sql`s.parent_session_id = ${filter.parent}`,
+    filter.parent === undefined ? sql`s.parent_session_id is null` : belowOf(tenantId, filter.parent),
     ...(filter.user === undefined ? [] : [sql`s.user_id = ${filter.user}`]),
     ...(filter.key === undefined ? [] : [sql`s.key = ${filter.key}`]),
     ...(filter.status === undefined ? [] : [sql`${STATUS} = ${filter.status}`]),

@@ -277,6 +277,13 @@ describe("a subagent", () => {
     for (const path of reads) expect([path, (await call("GET", `${at}${path}`)).status]).toEqual([path, 200]);
     const stranger = callerOf(platform.url, await makeTenant(platform.database));
     for (const path of reads) expect([path, (await stranger("GET", `${at}${path}`)).status]).toEqual([path, 404]);
+    expect(await subagents()).toHaveLength(1);
+    await platform.database.sql("update sessions set key = 'my parent' where id = $1", [session]);
+    const byKey = (name: string, of = call) => of("GET", `/v1/sessions?parent=${encodeURIComponent(name)}`);
+    expect((await byKey("key:my parent")).body.data).toEqual(await subagents());
+    expect((await byKey("key:my parent", stranger)).body.data).toEqual([]);
+    const wrong = await byKey("my parent");
+    expect([wrong.status, wrong.body.error.param]).toEqual([400, "parent"]);
     expect((await stranger("GET", `/v1/sessions?parent=${session}`)).body.data).toEqual([]);
     expect((await stranger("POST", `${at}/turns`, { input: "hello" })).status).toBe(404);
     expect((await call("DELETE", `/v1/sessions/${session}`)).status).toBe(200);

@@ -402,6 +402,31 @@ describe("GET /v1/sessions/{id}", () => {
   });
 });
 
+describe("a setting that is false or something larger", () => {
+  it.each([
+    [{ subagents: 5 }, "subagents: expected false, or a list (array) of subagents"],
+    [{ subagents: true }, "subagents: expected false, or a list (array) of subagents"],
+    [{ subagents: [{ name: "a" }] }, "subagents[0].description: is missing; expected string"],
+    [
+      { context: { micro_compaction: true } },
+      "context.micro_compaction: expected false, or an object such as {} that says how it is on",
+    ],
+    [
+      { context: { micro_compaction: { every_n_turns: 0 } } },
+      "context.micro_compaction.every_n_turns: Too small: expected number to be >=1",
+    ],
+  ])("given as %j is refused with all that it may be, at creation and in a change", async (json, message) => {
+    const { json: session } = await create({});
+    for (const [method, path] of [
+      ["POST", "/v1/sessions"],
+      ["PATCH", `/v1/sessions/${session.id}`],
+    ] as const) {
+      const answer = await api.call(method, path, { key: tenant.key, json });
+      expect([answer.status, answer.json.error.message]).toEqual([400, message]);
+    }
+  });
+});
+
 describe("PATCH /v1/sessions/{id}", () => {
   const change = (id: string, json: unknown, key = tenant.key) =>
     api.call("PATCH", `/v1/sessions/${id}`, { key, json });
