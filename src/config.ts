@@ -477,7 +477,7 @@ export const parseConfig = (env: unknown) => {
     databaseUrl: v.DATABASE_URL,
     databaseTimeoutMs: v.HANGO_DB_TIMEOUT_MS,
     databaseFetchEndpoint: v.HANGO_DB_FETCH_ENDPOINT,
-    anthropic: { apiKey: v.ANTHROPIC_API_KEY, baseUrl: v.ANTHROPIC_BASE_URL, maxRetries: v.HANGO_PROVIDER_MAX_RETRIES },
+    anthropic: { apiKey: v.ANTHROPIC_API_KEY, baseUrl: v.ANTHROPIC_BASE_URL },
     /** Undefined where no server speaks chat completions. */
     openai:
       v.HANGO_OPENAI_BASE_URL === undefined && v.OPENAI_API_KEY === undefined
@@ -485,8 +485,9 @@ export const parseConfig = (env: unknown) => {
         : {
             apiKey: v.OPENAI_API_KEY,
             baseUrl: v.HANGO_OPENAI_BASE_URL ?? OPENAI_URL,
-            maxRetries: v.HANGO_PROVIDER_MAX_RETRIES,
           },
+    /** Of a model call, whoever serves it. */
+    providerMaxRetries: v.HANGO_PROVIDER_MAX_RETRIES,
     adminKey: v.HANGO_ADMIN_KEY,
     defaultModel: v.HANGO_DEFAULT_MODEL,
     modelProfiles: v.HANGO_MODEL_PROFILES ?? (new Map() as ModelProfiles),

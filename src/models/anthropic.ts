@@ -18,7 +18,7 @@ const CAPABILITIES: Capabilities = {
   promptCaching: true,
   tokenCounting: true,
   strictAlternation: false,
-  thinking: true,
+  thinking: "signed",
 };
 
 /** A client with every option given (platform.md). */

@@ -88,7 +88,7 @@ export const openAiProvider = (settings: OpenAiSettings): Provider => {
     promptCaching: false,
     tokenCounting: false,
     strictAlternation: settings.strictAlternation,
-    thinking: true,
+    thinking: "unsigned",
   };
   return {
     name: "openai",

@@ -8,8 +8,8 @@ export interface Capabilities {
   readonly tokenCounting: boolean;
   /** Refuses consecutive messages of one role (R8). */
   readonly strictAlternation: boolean;
-  /** Answers may hold thinking blocks that must go back unchanged. */
-  readonly thinking: boolean;
+  /** What thinking it takes back: blocks that it signed itself, unchanged, or reasoning that nobody signs (V5). */
+  readonly thinking: "signed" | "unsigned";
 }
 
 /**

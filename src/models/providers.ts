@@ -7,11 +7,11 @@ import type { ProviderSettings } from "./call.ts";
 import { chatBody } from "./chat-body.ts";
 import { ModelError } from "./errors.ts";
 import { chatOptions, openAiProvider } from "./openai.ts";
-import type { Provider, ResolveMedia } from "./provider.ts";
+import type { Capabilities, Provider, ResolveMedia } from "./provider.ts";
 import { anthropicBody } from "./request-body.ts";
 
 /** What of the configuration says where models are. */
-export type ProviderConfig = Pick<Config, "anthropic" | "openai" | "modelProfiles">;
+export type ProviderConfig = Pick<Config, "anthropic" | "openai" | "modelProfiles" | "providerMaxRetries">;
 
 export interface ProviderWiring extends Omit<ProviderSettings, "baseURL"> {
   /** Makes an id for a call whose own cannot be kept. */
@@ -34,7 +34,12 @@ const unserved = (name: ProviderName): Provider => {
   const refuse = async () => {
     throw new ModelError({ kind: "not_found" }, { detail: UNSERVED });
   };
-  const capabilities = { promptCaching: false, tokenCounting: false, strictAlternation: false, thinking: false };
+  const capabilities: Capabilities = {
+    promptCaching: false,
+    tokenCounting: false,
+    strictAlternation: false,
+    thinking: "unsigned",
+  };
   return { name, capabilities, generate: refuse, countTokens: refuse, modelInfo: refuse };
 };
 
@@ -42,14 +47,15 @@ const unserved = (name: ProviderName): Provider => {
 export const providerFor = (model: string, config: ProviderConfig, wiring: ProviderWiring): Provider => {
   const name = providerOf(model, config.modelProfiles);
   const strictAlternation = isStrict(model, config, wiring.strictAlternation);
+  const maxRetries = config.providerMaxRetries;
   switch (name) {
     case "anthropic": {
-      const { apiKey, baseUrl: baseURL, maxRetries } = config.anthropic;
+      const { apiKey, baseUrl: baseURL } = config.anthropic;
       return anthropicProvider({ maxRetries, ...wiring, apiKey, baseURL, capabilities: { strictAlternation } });
     }
     case "openai": {
       if (config.openai === undefined) return unserved(name);
-      const { apiKey, baseUrl: baseURL, maxRetries } = config.openai;
+      const { apiKey, baseUrl: baseURL } = config.openai;
       return openAiProvider({ maxRetries, ...wiring, apiKey, baseURL, strictAlternation });
     }
     default:

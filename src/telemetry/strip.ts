@@ -1,8 +1,8 @@
 /** What is taken out of a finished span before it leaves, whoever put it in: the last door, and the only one that all spans pass. */
 import { isSecretName, redact } from "../protocol/redact.ts";
 
-// biome-ignore lint/suspicious/noExplicitAny: OpenTelemetry's values, of which only texts are looked at
-type Attributes = Record<string, any>;
+/** OpenTelemetry's values, of which only texts are looked at. */
+type Attributes = Record<string, unknown>;
 
 /** The parts of a finished span that hold values. */
 export interface Strippable {

@@ -230,7 +230,7 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
       estimateTokens: defaultEstimator.text,
       messageTokens: (message, rowTokens) => Math.ceil(scale * (rowTokens ?? estimateRow(message.content))),
       strictAlternation,
-      thinking: provider.name === "openai" ? "unsigned" : "signed",
+      thinking: provider.capabilities.thinking,
     }),
     budgets: budgets(profile, {
       triggerFrac: context.trigger_frac ?? config.context.triggerFrac,

@@ -261,7 +261,7 @@ export const prepareRun = (
       maxRequestBytes: config.requestMaxBytes,
       thinking: settings.thinking,
       toolTimeoutMs: config.toolTimeoutMs,
-      maxRetries: config.anthropic.maxRetries,
+      maxRetries: config.providerMaxRetries,
       deadlineMs,
       withinBudget: mayGoOn,
     },

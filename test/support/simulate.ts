@@ -334,7 +334,7 @@ export const simulate = async (
 
     const provider: Provider = {
       name: "simulated",
-      capabilities: { promptCaching: true, tokenCounting: plan.canCount, strictAlternation: false, thinking: true },
+      capabilities: { promptCaching: true, tokenCounting: plan.canCount, strictAlternation: false, thinking: "signed" },
       countTokens: readingOf,
       modelInfo: async () => undefined,
       generate: async (request) => {

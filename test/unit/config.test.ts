@@ -33,7 +33,8 @@ describe("the configuration", () => {
       databaseUrl: "postgres://hango:pw@db.example.test/hango",
       databaseTimeoutMs: 10_000,
       databaseFetchEndpoint: undefined,
-      anthropic: { apiKey: "sk-test", baseUrl: "https://api.anthropic.com", maxRetries: 2 },
+      anthropic: { apiKey: "sk-test", baseUrl: "https://api.anthropic.com" },
+      providerMaxRetries: 2,
       openai: undefined,
       adminKey: "0123456789abcdef01234567",
       defaultModel: "claude-sonnet-5-5",
@@ -108,8 +109,9 @@ describe("the configuration", () => {
       databaseUrl: minimal.DATABASE_URL,
       databaseTimeoutMs: 500,
       databaseFetchEndpoint: "http://127.0.0.1:5433/sql",
-      anthropic: { apiKey: "sk-test", baseUrl: "http://127.0.0.1:9000", maxRetries: 0 },
-      openai: { apiKey: "sk-openai", baseUrl: "http://127.0.0.1:8000/v1", maxRetries: 0 },
+      anthropic: { apiKey: "sk-test", baseUrl: "http://127.0.0.1:9000" },
+      providerMaxRetries: 0,
+      openai: { apiKey: "sk-openai", baseUrl: "http://127.0.0.1:8000/v1" },
       adminKey: minimal.HANGO_ADMIN_KEY,
       defaultModel: "m",
       modelProfiles: new Map([["m", { maxInputTokens: 5, maxOutputTokens: 2 }]]),
@@ -298,12 +300,10 @@ describe("the configuration", () => {
     expect(parseConfig({ ...minimal, OPENAI_API_KEY: "sk-openai" }).openai).toEqual({
       apiKey: "sk-openai",
       baseUrl: "https://api.openai.com/v1",
-      maxRetries: 2,
     });
     expect(parseConfig({ ...minimal, HANGO_OPENAI_BASE_URL: "http://gpu.lan:8080/v1" }).openai).toEqual({
       apiKey: undefined,
       baseUrl: "http://gpu.lan:8080/v1",
-      maxRetries: 2,
     });
   });
 

@@ -8,7 +8,7 @@ import { summariserPort } from "../../../src/turns/summariser-port.ts";
 
 const provider: Provider = {
   name: "anthropic",
-  capabilities: { promptCaching: true, tokenCounting: false, strictAlternation: false, thinking: false },
+  capabilities: { promptCaching: true, tokenCounting: false, strictAlternation: false, thinking: "signed" },
   generate: async () => {
     throw new Error("nobody asks");
   },
