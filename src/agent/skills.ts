@@ -6,6 +6,7 @@ import { z } from "zod";
 import type { FileSystem } from "../files/filesystem.ts";
 import { parseDirectory, parsePath } from "../files/path.ts";
 import { formatCount } from "../files/text-cut.ts";
+import { inParallel } from "../protocol/in-parallel.ts";
 import type { Middleware, RunContext, SkillsFound } from "../protocol/middleware.ts";
 import {
   isSkillName,
@@ -21,6 +22,9 @@ import { defineTool, type ToolResult, toolError } from "../protocol/tool.ts";
 
 /** What is read of each SKILL.md for the list, in bytes: four times the longest description in the widest script. */
 const HEAD_BYTES = 16_384;
+
+/** Reads under way at a time. */
+const AT_ONCE = 4;
 
 /** Most text of the list, in characters: it is part of every request. */
 const MAX_LIST_CHARS = 32_768;
@@ -66,8 +70,8 @@ export const findSkills = async (files: FileSystem): Promise<SkillsFound> => {
   if (!directory.ok) return { listed: [], skipped: [] };
   const folders = await files.folders(directory.path, MAX_FOLDERS);
   const names = folders.filter(isSkillName).slice(0, MAX_SKILLS);
-  const reads = new Map<string, ReadSkillFile>();
-  await Promise.all(names.map(async (name) => reads.set(name, await readHead(files, name))));
+  const heads = await inParallel(names, AT_ONCE, (name) => readHead(files, name));
+  const reads = new Map(names.map((name, index) => [name, heads[index]]));
   const listed: { name: string; description: string }[] = [];
   const skipped: { path: string; reason: string }[] = [];
   let chars = 0;

@@ -1,4 +1,5 @@
 /** Runs the tool calls of one answer. Whatever happens to a call, it gets a result: nothing here rejects but an aborted run. */
+import { inParallel } from "../protocol/in-parallel.ts";
 import type { ToolCall } from "../protocol/messages.ts";
 import type { ToolExec } from "../protocol/middleware.ts";
 import { type Tool, type ToolContext, type ToolResult, toolError } from "../protocol/tool.ts";
@@ -104,19 +105,6 @@ const groups = (calls: readonly ToolCall[], tools: readonly Tool[]): readonly (r
   return cut;
 };
 
-const runGroup = async (calls: readonly ToolCall[], options: BatchOptions): Promise<readonly AnsweredCall[]> => {
-  const answers: AnsweredCall[] = new Array(calls.length);
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    for (let at = next++; at < calls.length; at = next++) {
-      const call = calls[at];
-      if (call !== undefined) answers[at] = await answer(call, options);
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(MAX_PARALLEL, calls.length) }, worker));
-  return answers;
-};
-
 /**
  * Runs all calls of an answer, in parallel where their tools allow it.
  * @returns one result per call, in the order of the calls
@@ -127,6 +115,8 @@ export const runToolBatch = async (
   options: BatchOptions,
 ): Promise<readonly AnsweredCall[]> => {
   const answers: AnsweredCall[] = [];
-  for (const group of groups(calls, options.tools)) answers.push(...(await runGroup(group, options)));
+  for (const group of groups(calls, options.tools)) {
+    answers.push(...(await inParallel(group, MAX_PARALLEL, (call) => answer(call, options))));
+  }
   return answers;
 };

@@ -2,12 +2,13 @@
 import { BucketUnavailable } from "../files/bucket-error.ts";
 import { parsePath } from "../files/path.ts";
 import type { SessionId, TenantId } from "../protocol/ids.ts";
+import { inParallel } from "../protocol/in-parallel.ts";
 import { clearPendingFiles, loadPendingFiles } from "../store/pending-files.ts";
 import type { Deps } from "./deps.ts";
 import { sessionFiles } from "./session-files.ts";
 
-/** Writes under way at a time: a Worker has six connections (platform.md, "Workers"). */
-const MAX_PARALLEL = 5;
+/** Writes under way at a time. */
+const MAX_PARALLEL = 4;
 
 /** Waits before a write that failed in passing is made again, in ms. The bucket repeats no conditional write; here a second one does no harm. */
 const WAITS_MS: readonly number[] = [50, 400];
@@ -34,14 +35,9 @@ export const writePendingFiles = async (deps: Deps, tenantId: TenantId, sessionI
   const pending = await loadPendingFiles(deps.db, tenantId, sessionId);
   if (pending.length === 0) return;
   const files = sessionFiles(deps, tenantId, sessionId);
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    for (let at = next++; at < pending.length; at = next++) {
-      const parsed = parsePath(pending[at]?.path ?? "");
-      const text = pending[at]?.text ?? "";
-      if (parsed.ok) await repeated(deps, () => files.write(parsed.path, text, { ifNoneMatch: "*" }));
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(MAX_PARALLEL, pending.length) }, worker));
+  await inParallel(pending, MAX_PARALLEL, async ({ path, text }) => {
+    const parsed = parsePath(path);
+    if (parsed.ok) await repeated(deps, () => files.write(parsed.path, text, { ifNoneMatch: "*" }));
+  });
   await clearPendingFiles(deps.db, tenantId, sessionId);
 };
