@@ -6,10 +6,11 @@ import type { Seq } from "../protocol/ids.ts";
 import { type Span, stringLeaves } from "../protocol/json-text.ts";
 import type { ContentText, LogRow, Role } from "../protocol/messages.ts";
 import { LOAD_SKILL } from "../protocol/skill-file.ts";
+import { type Edit, splice } from "../protocol/splice.ts";
 import { type SkillFact, type SkillLoad, skillMarker } from "./lost-skills.ts";
 import { clippedSkills } from "./skills.ts";
 import { grouped, headOf, tailOf } from "./text-cut.ts";
-import { type Edit, resultParts, splice, type ToolBlock, toolCalls, toolResults } from "./tool-blocks.ts";
+import { resultParts, type ToolBlock, toolCalls, toolResults } from "./tool-blocks.ts";
 import { contains, type ViewState } from "./view-state.ts";
 
 /** Version of what clipping makes of a text. Another result for the same text is another version, since sent bytes must stay (V2). */

@@ -2,21 +2,15 @@
  * Ladder step 4: bulky results of tool calls that are still in the kept slice are shown as a note of their size. Only the view changes.
  * Applied before clipping: the note counts the whole result, and is too short to be clipped.
  */
+
 import { objectMembers, type Span } from "../protocol/json-text.ts";
 import type { ContentText, LogRow } from "../protocol/messages.ts";
 import { pdfPages } from "../protocol/pdf-pages.ts";
+import { splice } from "../protocol/splice.ts";
 import { clipContent, type Estimate } from "./clip.ts";
 import { imageTokens, PDF_PAGE_TOKENS } from "./media-cost.ts";
 import { counted } from "./text-cut.ts";
-import {
-  memberNamed,
-  type ResultPart,
-  resultParts,
-  splice,
-  stringOf,
-  type ToolBlock,
-  toolResults,
-} from "./tool-blocks.ts";
+import { memberNamed, type ResultPart, resultParts, stringOf, type ToolBlock, toolResults } from "./tool-blocks.ts";
 import { contains, type ViewState } from "./view-state.ts";
 
 /** Version of what demotion makes of a result. Another note is another version, since sent bytes must stay (V2). */

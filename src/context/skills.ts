@@ -5,6 +5,7 @@
 import type { Seq } from "../protocol/ids.ts";
 import type { ContentText, LogRow } from "../protocol/messages.ts";
 import { LOAD_SKILL } from "../protocol/skill-file.ts";
+import { splice } from "../protocol/splice.ts";
 import { isUserOriginated } from "./ask.ts";
 import {
   LOST_BODY_CHARS,
@@ -17,7 +18,7 @@ import {
   skillMarker,
 } from "./lost-skills.ts";
 import { rowParts } from "./row-parts.ts";
-import { splice, toolResults } from "./tool-blocks.ts";
+import { toolResults } from "./tool-blocks.ts";
 import { contains, type ViewState } from "./view-state.ts";
 
 /** Newest messages whose skills are never clipped (R5). */

@@ -11,24 +11,6 @@ export interface ToolBlock {
   readonly body: Span | null;
 }
 
-/** A part of a text and what takes its place, JSON text both. */
-export interface Edit extends Span {
-  readonly by: string;
-}
-
-/** The text with its parts replaced. Edits are disjoint and in order. */
-export const splice = (text: string, edits: readonly Edit[]): string => {
-  if (edits.length === 0) return text;
-  const pieces: string[] = [];
-  let copied = 0;
-  for (const { start, end, by } of edits) {
-    pieces.push(text.slice(copied, start), by);
-    copied = end;
-  }
-  pieces.push(text.slice(copied));
-  return pieces.join("");
-};
-
 /** A member as a parser sees it: the last of its name. */
 export const memberNamed = (members: readonly Member[], key: string): Member | undefined =>
   members.findLast((each) => each.key === key);

@@ -13,9 +13,10 @@ import {
   findUrlCredentials,
 } from "./secrets/forms.ts";
 import { type Found, mark, type SecretKind } from "./secrets/found.ts";
-import { type Edit, jsonEdits } from "./secrets/json.ts";
+import { jsonEdits } from "./secrets/json.ts";
 import { findNamed } from "./secrets/named.ts";
 import { findTokens } from "./secrets/tokens.ts";
+import { type Edit, splice } from "./splice.ts";
 
 export type { SecretKind } from "./secrets/found.ts";
 export { isSecretName } from "./secrets/names.ts";
@@ -71,17 +72,6 @@ const isJson = (text: string): boolean => {
 const textEdits = (text: string): readonly Edit[] =>
   merged(FINDERS.flatMap((find) => find(text))).map(({ start, end, kind }) => ({ start, end, by: mark(kind) }));
 
-const applied = (text: string, edits: readonly Edit[]): string => {
-  const pieces: string[] = [];
-  let copied = 0;
-  for (const { start, end, by } of edits) {
-    pieces.push(text.slice(copied, start), by);
-    copied = end;
-  }
-  pieces.push(text.slice(copied));
-  return pieces.join("");
-};
-
 /** What is left may form a secret of its own with a mark beside it; it takes one more look, very rarely two. */
 const MAX_LOOKS = 4;
 
@@ -102,7 +92,7 @@ const redacted = (text: string, depth: number): Redacted => {
     const edits = depth < MAX_DEPTH && isJson(left) ? jsonEdits(left, leaf) : textEdits(left);
     if (edits.length === 0) break;
     hits += edits.length + inner;
-    left = applied(left, edits);
+    left = splice(left, edits);
   }
   return { text: left, hits };
 };

@@ -1,14 +1,9 @@
 /** Secrets in JSON: what stands under a name of a secret goes whatever it looks like, everything else is read as text (S6). */
+
 import { endOfString } from "../json-text.ts";
+import type { Edit } from "../splice.ts";
 import { isMark, mark, type SecretKind } from "./found.ts";
 import { isPasswordName, isSecretName } from "./names.ts";
-
-/** A part of a text and what is to stand in its place. */
-export interface Edit {
-  readonly start: number;
-  readonly end: number;
-  readonly by: string;
-}
 
 /** What is known of the object or array that is being read. */
 interface Frame {
