@@ -1,36 +1,13 @@
 /** Tasks that a session gives to subagents, through the built Worker. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import {
-  type Call,
-  callerOf,
-  makeTenant,
-  openTurn,
-  readEvents,
-  startTestPlatform,
-  type Tenant,
-  type TestPlatform,
-} from "../support/platform.ts";
+import { describe, expect, it, vi } from "vitest";
+import { call, platform, session, tenant, turn, useOwnSession } from "../support/own-session.ts";
+import { callerOf, makeTenant, openTurn, readEvents } from "../support/platform.ts";
 
-let platform: TestPlatform;
-let tenant: Tenant;
-let call: Call;
-let session: string;
+useOwnSession({}, { variables: { HANGO_DETACH_GRACE_MS: "0", HANGO_SSE_HEARTBEAT_MS: "200" } });
 
 /** Stands in the system prompt of a subagent, and in no other. */
 const IN_SUBAGENT = "another agent has given you";
 
-beforeAll(async () => {
-  platform = await startTestPlatform({ variables: { HANGO_DETACH_GRACE_MS: "0", HANGO_SSE_HEARTBEAT_MS: "200" } });
-}, 120_000);
-afterAll(() => platform.close());
-beforeEach(async () => {
-  platform.simulator.reset();
-  tenant = await makeTenant(platform.database);
-  call = callerOf(platform.url, tenant);
-  session = (await call("POST", "/v1/sessions", {})).body.id;
-});
-
-const turn = (body: object, headers = {}) => call("POST", `/v1/sessions/${session}/turns`, body, headers);
 const messages = async (id: string) => (await call("GET", `/v1/sessions/${id}/messages?order=asc`)).body.data;
 const subagents = async () => (await call("GET", `/v1/sessions?parent=${session}&order=asc`)).body.data;
 const run = async (id: string) => (await call("GET", `/v1/runs/${id}`)).body;

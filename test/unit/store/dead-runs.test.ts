@@ -1,40 +1,17 @@
 /** What a run used whose Worker died counts in its session, whoever records its end. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { newId, seq, type TenantId } from "../../../src/protocol/ids.ts";
 import { beginTurn } from "../../../src/store/begin.ts";
-import type { Db } from "../../../src/store/db.ts";
 import { failGivenUp } from "../../../src/store/give-up.ts";
 import type { LoadedSession } from "../../../src/store/loaded-session.ts";
 import { takeMaintenanceLease } from "../../../src/store/maintenance-lease.ts";
 import { commitRevision } from "../../../src/store/revisions.ts";
 import { storeAssistant } from "../../../src/store/steps.ts";
 import { strandedRuns } from "../../../src/store/take.ts";
-import { type TestDatabase, testDatabase } from "../../support/database.ts";
-import {
-  change,
-  compaction,
-  connectTo,
-  type Fixture,
-  makeSession,
-  NO_TOTALS,
-  recordOf,
-  start,
-  textRow,
-  turnOf,
-} from "../../support/store.ts";
+import { database, db, fixture, useOwnStore } from "../../support/own-store.ts";
+import { change, compaction, NO_TOTALS, recordOf, start, textRow, turnOf } from "../../support/store.ts";
 
-let database: TestDatabase;
-let db: Db;
-let fixture: Fixture;
-
-beforeAll(async () => {
-  database = await testDatabase({ kind: "postgres" });
-});
-afterAll(() => database.close());
-beforeEach(async () => {
-  db = connectTo(database);
-  fixture = await makeSession(database);
-});
+useOwnStore();
 
 const PAST_THE_LEASE_SECONDS = 181;
 const USED = { inputTokens: 900, outputTokens: 90, cacheReadTokens: 5, cacheWriteTokens: 7 };

@@ -1,23 +1,21 @@
 /** The guards as columns, and the single statements that decide over them, against a real PostgreSQL. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { MIGRATIONS_DIR, migrate, readMigrations } from "../../../src/local/migrate.ts";
 import { newId } from "../../../src/protocol/ids.ts";
-import type { Db } from "../../../src/store/db.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
 import type { LoadedSession } from "../../../src/store/loaded-session.ts";
 import { storeHandOver } from "../../../src/store/pause.ts";
 import { armProbation, takeProbe } from "../../../src/store/probation.ts";
 import { commitRevision, recordSummaryFailure } from "../../../src/store/revisions.ts";
-import { type TestDatabase, testDatabase } from "../../support/database.ts";
+import { testDatabase } from "../../support/database.ts";
+import { database, db, fixture, useOwnStore } from "../../support/own-store.ts";
 import {
   change,
   compaction,
   connectTo,
-  type Fixture,
   finishOf,
   guardRecord,
-  makeSession,
   NO_TOTALS,
   recordOf,
   start,
@@ -26,18 +24,7 @@ import {
 
 const WINDOW_S = 300;
 
-let database: TestDatabase;
-let db: Db;
-let fixture: Fixture;
-
-beforeAll(async () => {
-  database = await testDatabase({ kind: "postgres" });
-});
-afterAll(() => database.close());
-beforeEach(async () => {
-  db = connectTo(database);
-  fixture = await makeSession(database);
-});
+useOwnStore();
 
 /** The whole head as text, but for the lease. */
 const head = async () =>

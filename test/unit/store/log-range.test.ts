@@ -1,21 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Db } from "../../../src/store/db.ts";
+import { describe, expect, it } from "vitest";
 import { rowsBetween, timesBetween } from "../../../src/store/log-range.ts";
-import { type TestDatabase, testDatabase } from "../../support/database.ts";
-import { connectTo, type Fixture, makeSession } from "../../support/store.ts";
+import { database, db, fixture, nextSession, useOwnStore } from "../../support/own-store.ts";
 
-let database: TestDatabase;
-let db: Db;
-let fixture: Fixture;
-
-beforeAll(async () => {
-  database = await testDatabase({ kind: "postgres" });
-});
-afterAll(() => database.close());
-beforeEach(async () => {
-  db = connectTo(database);
-  fixture = await makeSession(database);
-});
+useOwnStore();
 
 /** Rows with these seqs, each a second after the one before, their text padded to a size. */
 const fill = (to: number, chars: number, missing = 0) =>
@@ -57,7 +44,7 @@ describe("a range of the log", () => {
 
   it("has its times in one round trip, and nothing of other sessions", async () => {
     await fill(3, 1);
-    fixture = await makeSession(database);
+    await nextSession();
     await fill(4, 1, 2);
     const before = database.requests();
     expect([...(await timesBetween(db, fixture.sessionId, 1, 3))]).toEqual([

@@ -1,9 +1,8 @@
 /** What a pass of micro-compaction stores, over a real PostgreSQL: when one is due, what one changes, and what a late one does not (section 11). */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { newId, seq } from "../../../src/protocol/ids.ts";
 import { beginTurn } from "../../../src/store/begin.ts";
 import { voidCompaction } from "../../../src/store/compactions.ts";
-import type { Db } from "../../../src/store/db.ts";
 import { eraseSession } from "../../../src/store/erasures.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
 import { takeMaintenanceLease } from "../../../src/store/maintenance-lease.ts";
@@ -18,35 +17,25 @@ import { formatRanges } from "../../../src/store/ranges.ts";
 import { loadForReading, loadForReport, type ReadSession } from "../../../src/store/reading.ts";
 import { findCompaction } from "../../../src/store/receipts.ts";
 import { commitRevision } from "../../../src/store/revisions.ts";
-import { type TestDatabase, testDatabase } from "../../support/database.ts";
+import { database, db, fixture, nextSession, useOwnStore } from "../../support/own-store.ts";
 import {
   change,
   compaction,
   connectTo,
   EMPTY,
-  type Fixture,
   finishOf,
   generation,
   guardRecord,
-  makeSession,
   recordOf,
   start,
   textRow,
   turnOf,
 } from "../../support/store.ts";
 
-let database: TestDatabase;
-let db: Db;
-let fixture: Fixture;
 let tenantId: ReadSession["tenantId"];
 
-beforeAll(async () => {
-  database = await testDatabase({ kind: "postgres" });
-});
-afterAll(() => database.close());
+useOwnStore();
 beforeEach(async () => {
-  db = connectTo(database);
-  fixture = await makeSession(database);
   const [row] = await database.sql("select tenant_id from sessions where id = $1", [fixture.sessionId]);
   tenantId = row?.["tenant_id"] as typeof tenantId;
 });
@@ -282,7 +271,7 @@ describe("a pass that is late (M2)", () => {
   it("a turn and a pass at the same moment: whoever comes second sees the first, never both (8 races)", async () => {
     const outcomes = new Set<string>();
     for (let race = 0; race < 8; race++) {
-      fixture = await makeSession(database);
+      await nextSession();
       const [row] = await database.sql("select tenant_id from sessions where id = $1", [fixture.sessionId]);
       tenantId = row?.["tenant_id"] as typeof tenantId;
       await turn();

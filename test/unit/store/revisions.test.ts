@@ -1,8 +1,7 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { newId, seq } from "../../../src/protocol/ids.ts";
 import { beginTurn } from "../../../src/store/begin.ts";
 import { requestCompaction, voidCompaction } from "../../../src/store/compactions.ts";
-import type { Db } from "../../../src/store/db.ts";
 import { eraseSession } from "../../../src/store/erasures.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
@@ -13,13 +12,11 @@ import { pageOf } from "../../../src/store/pages.ts";
 import { findCompaction, listCompactions } from "../../../src/store/receipts.ts";
 import { commitRevision, recordSummaryFailure } from "../../../src/store/revisions.ts";
 import { storeAssistant, storeResults } from "../../../src/store/steps.ts";
-import { type TestDatabase, testDatabase } from "../../support/database.ts";
+import { database, db, fixture, useOwnStore } from "../../support/own-store.ts";
 import {
   change,
   compaction,
-  connectTo,
   EMPTY,
-  type Fixture,
   finishOf,
   generation,
   guardRecord,
@@ -32,18 +29,7 @@ import {
   turnOf,
 } from "../../support/store.ts";
 
-let database: TestDatabase;
-let db: Db;
-let fixture: Fixture;
-
-beforeAll(async () => {
-  database = await testDatabase({ kind: "postgres" });
-});
-afterAll(() => database.close());
-beforeEach(async () => {
-  db = connectTo(database);
-  fixture = await makeSession(database);
-});
+useOwnStore();
 
 const head = async () =>
   (

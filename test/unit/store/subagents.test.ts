@@ -1,7 +1,6 @@
 /** The sessions of subagents in the store: one for a call, taken up by whoever holds its parent, ended and counted with it. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { newId, type RunId, type SessionId, type UsageId } from "../../../src/protocol/ids.ts";
-import type { Db } from "../../../src/store/db.ts";
 import { LeaseLost } from "../../../src/store/errors.ts";
 import { storeFinish } from "../../../src/store/finish.ts";
 import { failGivenUp } from "../../../src/store/give-up.ts";
@@ -11,12 +10,10 @@ import { storeAssistant } from "../../../src/store/steps.ts";
 import { type StartSubagent, startSubagent } from "../../../src/store/subagents.ts";
 import { strandedRuns, takeRun } from "../../../src/store/take.ts";
 import { subagentIds } from "../../../src/turns/subagents.ts";
-import { type TestDatabase, testDatabase } from "../../support/database.ts";
+import { database, db, fixture, useOwnStore } from "../../support/own-store.ts";
 import {
   connectTo,
-  type Fixture,
   finishOf,
-  makeSession,
   NO_TOTALS,
   recordOf,
   start,
@@ -26,18 +23,10 @@ import {
   textRow,
 } from "../../support/store.ts";
 
-let database: TestDatabase;
-let db: Db;
-let fixture: Fixture;
 let parent: LoadedSession;
 
-beforeAll(async () => {
-  database = await testDatabase({ kind: "postgres" });
-});
-afterAll(() => database.close());
+useOwnStore();
 beforeEach(async () => {
-  db = connectTo(database);
-  fixture = await makeSession(database);
   parent = await start(db, fixture);
 });
 
