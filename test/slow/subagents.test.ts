@@ -1,63 +1,25 @@
 /** The process is killed in the middle of a subagent's work, for real; another one goes on with the parent, and with the subagent. */
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { type Simulator, startSimulator } from "../../src/local/simulator/server.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
 import { callerOf, makeTenant, startTestPlatform, type Tenant } from "../support/platform.ts";
+import { kill, type Runners, runners } from "../support/runner-process.ts";
 
 let database: TestDatabase;
 let simulator: Simulator;
 let tenant: Tenant;
-const folder = mkdtempSync(join(tmpdir(), "hango-subagents-"));
-const children: ChildProcess[] = [];
-
-const startRunner = async () => {
-  const child = spawn(process.execPath, ["src/local/main.ts", "--json"], {
-    cwd: join(import.meta.dirname, "../.."),
-    detached: true,
-    stdio: ["ignore", "pipe", "ignore"],
-    env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
-      PORT: "0",
-      HANGO_DATA_DIR: folder,
-      DATABASE_URL: database.connectionString,
-      ANTHROPIC_API_KEY: "simulator",
-      ANTHROPIC_BASE_URL: simulator.url,
-    },
-  });
-  children.push(child);
-  const line = await new Promise<string>((resolve, reject) => {
-    let out = "";
-    child.stdout?.on("data", (chunk) => {
-      out += chunk;
-      if (out.includes("\n")) resolve(out.slice(0, out.indexOf("\n")));
-    });
-    child.once("exit", (code) => reject(new Error(`the runner ended with ${code}`)));
-  });
-  return { url: String(JSON.parse(line).url), child };
-};
-
-/** SIGKILL to the runner and to workerd: no handler runs, nothing is said to the database. */
-const kill = async (child: ChildProcess): Promise<void> => {
-  const gone = new Promise((resolve) => child.once("exit", resolve));
-  if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
-  await gone;
-};
+let processes: Runners;
 
 beforeAll(async () => {
   database = await testDatabase({ kind: "postgres" });
   simulator = await startSimulator();
   tenant = await makeTenant(database);
+  processes = runners({ databaseUrl: database.connectionString, providerUrl: simulator.url });
 }, 120_000);
 afterAll(async () => {
-  for (const child of children) if (child.exitCode === null && child.signalCode === null) await kill(child);
+  await processes.close();
   await simulator.close();
   await database.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const task = (id: string, prompt: string) => ({
@@ -68,7 +30,7 @@ const task = (id: string, prompt: string) => ({
 });
 
 it("a process killed in the middle of two subagents: the next one finds the answer of the one that had ended and goes on with the other; no call is made twice, none counted twice (M7)", async () => {
-  const first = await startRunner();
+  const first = await processes.start();
   const call = callerOf(first.url, tenant);
   const session = (await call("POST", "/v1/sessions", {})).body.id;
   simulator.enqueue({ reply: { content: [task("toolu_a", "short task"), task("toolu_b", "long task")] } });
@@ -110,7 +72,7 @@ it("a process killed in the middle of two subagents: the next one finds the answ
   await database.advanceClock(181);
   simulator.enqueue({ match: { contains: "the first step" }, reply: { content: "long answer" } });
   simulator.enqueue({ reply: { content: "Both are done." } });
-  const second = await startRunner();
+  const second = await processes.start();
   const again = callerOf(second.url, tenant);
   // Whoever asks for the session next has the run sent for that it waits for.
   const next = await again("POST", `/v1/sessions/${session}/turns`, { input: "and?", on_busy: "queue", wait: 0 });

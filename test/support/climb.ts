@@ -8,6 +8,7 @@ import { budgets } from "../../src/context/trigger.ts";
 import { createRenderer } from "../../src/context/view.ts";
 import { EMPTY_VIEW, type ViewState } from "../../src/context/view-state.ts";
 import type { LogRow } from "../../src/protocol/messages.ts";
+import { HISTORY } from "./compaction-options.ts";
 
 const SESSION = "ses_00000000000000000000000000";
 
@@ -80,9 +81,7 @@ export const climbed = async (plan: Climb): Promise<Climbing> => {
     attemptId: "cmp_1",
     nextGeneration: 1,
     ports: {
-      history: {
-        append: async () => ({ pointer: { kind: "file", path: "/h.md" }, sizeBytes: 1, sha256: "0".repeat(64) }),
-      },
+      history: HISTORY,
       summariser: {
         model: "m",
         windowTokens: 100_000,

@@ -1,58 +1,19 @@
 /** The process is killed in the middle of a turn, for real; another one goes on over the same database and bucket. */
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import type { ChildProcess } from "node:child_process";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { type Simulator, startSimulator } from "../../src/local/simulator/server.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
 import { callerOf, makeTenant, type Tenant } from "../support/platform.ts";
+import { kill, type Runners, runners } from "../support/runner-process.ts";
 
 let database: TestDatabase;
 let simulator: Simulator;
 let tenant: Tenant;
 let toolServer: Server;
 let toolCalled: PromiseWithResolvers<void>;
-const folder = mkdtempSync(join(tmpdir(), "hango-recovery-"));
-const children: ChildProcess[] = [];
-
-/** `npm start` without npm: the runner, with the real Worker in workerd as its child, in a process group of its own. */
-const startRunner = async () => {
-  const child = spawn(process.execPath, ["src/local/main.ts", "--json"], {
-    cwd: join(import.meta.dirname, "../.."),
-    detached: true,
-    stdio: ["ignore", "pipe", "ignore"],
-    env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
-      PORT: "0",
-      HANGO_DATA_DIR: folder,
-      DATABASE_URL: database.connectionString,
-      ANTHROPIC_API_KEY: "simulator",
-      ANTHROPIC_BASE_URL: simulator.url,
-      HANGO_ALLOW_PRIVATE_URLS: "true",
-    },
-  });
-  children.push(child);
-  const line = await new Promise<string>((resolve, reject) => {
-    let out = "";
-    child.stdout?.on("data", (chunk) => {
-      out += chunk;
-      if (out.includes("\n")) resolve(out.slice(0, out.indexOf("\n")));
-    });
-    child.once("exit", (code) => reject(new Error(`the runner ended with ${code}`)));
-  });
-  return { url: String(JSON.parse(line).url), child };
-};
-
-/** SIGKILL to the runner and to workerd: no handler runs, nothing is said to the database. */
-const kill = async (child: ChildProcess): Promise<void> => {
-  const gone = new Promise((resolve) => child.once("exit", resolve));
-  if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
-  await gone;
-};
+let processes: Runners;
 
 /** SIGTERM, as Ctrl-C does it: the runner ends in good order and leaves no process of its group behind. */
 const stop = async (child: ChildProcess): Promise<void> => {
@@ -67,22 +28,25 @@ beforeAll(async () => {
   database = await testDatabase({ kind: "postgres" });
   simulator = await startSimulator();
   tenant = await makeTenant(database);
+  processes = runners(
+    { databaseUrl: database.connectionString, providerUrl: simulator.url },
+    { HANGO_ALLOW_PRIVATE_URLS: "true" },
+  );
   toolCalled = Promise.withResolvers<void>();
   // Takes the call and never answers: the run is then between its assistant message and its results.
   toolServer = createServer(() => toolCalled.resolve());
   await new Promise<void>((resolve) => toolServer.listen(0, "127.0.0.1", resolve));
 }, 120_000);
 afterAll(async () => {
-  for (const child of children) if (child.exitCode === null && child.signalCode === null) await kill(child);
+  await processes.close();
   toolServer.closeAllConnections();
   toolServer.close();
   await simulator.close();
   await database.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 it("a process killed between the assistant message and the tool results: the run goes on in another one, which first closes the batch (M7); then the next turn runs", async () => {
-  const first = await startRunner();
+  const first = await processes.start();
   const call = callerOf(first.url, tenant);
   const url = `http://127.0.0.1:${(toolServer.address() as AddressInfo).port}/`;
   const tool = { type: "http", name: "charge", description: "Charges a card.", input_schema: { type: "object" }, url };
@@ -111,14 +75,14 @@ it("a process killed between the assistant message and the tool results: the run
     ).map((row) => `${row.seq} ${row.origin}`);
   expect(await log()).toEqual(["1 user", "2 assistant"]);
 
-  const second = await startRunner();
+  const second = await processes.start();
   const again = callerOf(second.url, tenant);
   expect((await again("POST", `/v1/sessions/${session}/turns`, { input: "still there?" })).body.error.code).toBe(
     "session_busy",
   );
   await stop(second.child);
   await database.advanceClock(181);
-  const third = await startRunner();
+  const third = await processes.start();
   const later = callerOf(third.url, tenant);
   simulator.enqueue({ reply: { content: "Back again." } });
   simulator.enqueue({ reply: { content: "Still here." } });

@@ -6,15 +6,14 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Calibration, newCalibration, observe, project, type Reading } from "../../../src/context/calibration.ts";
 import { type CompactionOptions, compaction, type LiveView } from "../../../src/context/compact.ts";
-import { defaultEstimator, estimateRow } from "../../../src/context/estimate-request.ts";
 import { NO_GUARDS } from "../../../src/context/guards/state.ts";
 import { budgets, decideTrigger } from "../../../src/context/trigger.ts";
-import { createRenderer } from "../../../src/context/view.ts";
 import { EMPTY_VIEW } from "../../../src/context/view-state.ts";
 import type { RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { ModelRequest } from "../../../src/protocol/messages.ts";
 import type { ForcedCompaction, RunContext } from "../../../src/protocol/middleware.ts";
 import { noopSpan, noopTracer } from "../../../src/telemetry/tracer.ts";
+import { plainOptions } from "../../support/compaction-options.ts";
 import { log } from "../../support/log.ts";
 
 const MODEL = "m";
@@ -45,40 +44,18 @@ const session = (calibration: Calibration | null) => {
     compactions: 0,
     nextGeneration: 1,
   };
-  const renderer = createRenderer({
-    sessionId: "ses_1",
-    estimateTokens: defaultEstimator.text,
-    messageTokens: (message) => estimateRow(message.content),
-  });
   const steps: string[] = [];
+  const plain = plainOptions(MODEL);
   const options: CompactionOptions = {
     live,
     rows,
-    renderer,
+    ...plain,
     budgets: LIMITS,
-    maxBytes: 8_000_000,
-    thinkingBound: false,
-    minTailUserMessages: 1,
-    estimateTokens: defaultEstimator.text,
-    newAttemptId: () => "cmp_1",
-    history: {
-      append: async () => ({ pointer: { kind: "file", path: "/h.md" }, sizeBytes: 1, sha256: "0".repeat(64) }),
-    },
-    summariser: {
-      model: MODEL,
-      windowTokens: 100_000,
-      failureOf: () => "transient",
-      call: async () => ({ text: "It was checked.", stopReason: "end_turn", usage: usage(1), model: MODEL }),
-    },
     commit: {
+      ...plain.commit,
       commit: async ({ view }) => {
         live.stored = view;
         return true;
-      },
-      recordFailure: async () => undefined,
-      armProbation: async () => null,
-      takeProbe: async () => {
-        throw new Error("no probe is due");
       },
     },
     countTokens: undefined,

@@ -8,6 +8,7 @@ import { budgets } from "../../../src/context/trigger.ts";
 import { createRenderer } from "../../../src/context/view.ts";
 import { EMPTY_VIEW } from "../../../src/context/view-state.ts";
 import type { LogRow } from "../../../src/protocol/messages.ts";
+import { HISTORY } from "../../support/compaction-options.ts";
 import { log } from "../../support/log.ts";
 
 const SESSION = "ses_00000000000000000000000000";
@@ -44,9 +45,7 @@ const compacted = async (rows: readonly LogRow[]) => {
     attemptId: "cmp_1",
     nextGeneration: 1,
     ports: {
-      history: {
-        append: async () => ({ pointer: { kind: "file", path: "/h.md" }, sizeBytes: 1, sha256: "0".repeat(64) }),
-      },
+      history: HISTORY,
       summariser: {
         model: "m",
         windowTokens: 100_000,

@@ -2,15 +2,14 @@
 import { expect, it } from "vitest";
 import { newCalibration } from "../../../src/context/calibration.ts";
 import { compaction, type LiveView } from "../../../src/context/compact.ts";
-import { defaultEstimator, estimateRow } from "../../../src/context/estimate-request.ts";
 import { NO_GUARDS } from "../../../src/context/guards/state.ts";
 import { budgets } from "../../../src/context/trigger.ts";
-import { createRenderer } from "../../../src/context/view.ts";
 import { EMPTY_VIEW } from "../../../src/context/view-state.ts";
 import type { RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { ModelRequest, ModelResponse } from "../../../src/protocol/messages.ts";
 import type { RunContext } from "../../../src/protocol/middleware.ts";
 import { noopSpan, noopTracer } from "../../../src/telemetry/tracer.ts";
+import { plainOptions } from "../../support/compaction-options.ts";
 import { log } from "../../support/log.ts";
 
 const PROSE = "The index of the archive was read and every entry was found to be in order. ".repeat(20);
@@ -36,43 +35,16 @@ const called = async (live: LiveView, answer: Partial<ModelResponse> = {}) => {
       (nth) => `Answer ${nth}. ${PROSE}`,
     )
     .user("And now?");
-  const renderer = createRenderer({
-    sessionId: "ses_1",
-    estimateTokens: defaultEstimator.text,
-    messageTokens: (message) => estimateRow(message.content),
-  });
   const told: { estimate: number; projected: number }[] = [];
   const steps: string[] = [];
   const { wrapModelCall } = compaction({
     live,
     rows,
-    renderer,
+    ...plainOptions(),
     budgets: budgets(
       { maxInputTokens: 7_000, outputInWindow: false, maxMediaItems: 600, known: true },
       { triggerFrac: 0.85, keepFrac: 0.1, maxTokens: 1_000 },
     ),
-    maxBytes: 8_000_000,
-    thinkingBound: false,
-    minTailUserMessages: 1,
-    estimateTokens: defaultEstimator.text,
-    newAttemptId: () => "cmp_1",
-    history: {
-      append: async () => ({ pointer: { kind: "file", path: "/h.md" }, sizeBytes: 1, sha256: "0".repeat(64) }),
-    },
-    summariser: {
-      model: "m",
-      windowTokens: 100_000,
-      failureOf: () => "transient",
-      call: async () => ({ text: "It was checked.", stopReason: "end_turn", usage: NO_USAGE, model: "m" }),
-    },
-    commit: {
-      commit: async () => true,
-      recordFailure: async () => undefined,
-      armProbation: async () => null,
-      takeProbe: async () => {
-        throw new Error("no probe is due");
-      },
-    },
     countTokens: undefined,
     events: {
       compacting: () => undefined,
