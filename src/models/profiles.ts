@@ -1,5 +1,5 @@
 /** What hango knows about models without asking: windows, output limits, list prices (messages-api.md; context.md E7). */
-import type { ModelProfiles } from "../config.ts";
+import type { ModelProfiles } from "../protocol/model-profiles.ts";
 
 /** List prices in USD per million tokens. */
 export interface Prices {

@@ -1,8 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
-import { ConfigError, parseConfig, parseModelProfiles } from "../../src/config.ts";
+import { ConfigError, parseConfig } from "../../src/config.ts";
 import { renderConfiguration } from "../../src/local/docs-config.ts";
 import { parseSettings, workerEnvironment } from "../../src/local/settings.ts";
+import { parseModelProfiles } from "../../src/protocol/model-profiles.ts";
 
 const method = () => undefined;
 const files = { get: method, put: method, list: method, delete: method, head: method };
