@@ -141,7 +141,7 @@ const bodyOf = (row: SummaryRow, names: Map<string, string>, redact: (text: stri
   if (!Array.isArray(blocks)) return "";
   const spans = row.content.includes("tool_use") ? arrayElements(row.content) : [];
   const parts = blocks.map((block: unknown, index) => {
-    if (!isCall(block)) return redact(blockText(block, { names, redact }, 0));
+    if (!isCall(block)) return blockText(block, { names, redact }, 0);
     names.set(textMember(block, "id"), textMember(block, "name"));
     return callText(block, redact(argumentsOf(row.content, spans[index]?.start ?? 0)));
   });
