@@ -35,6 +35,9 @@ export const genai = {
 export const hango = {
   callPurpose: "hango.call.purpose",
   runId: "hango.run.id",
+  runStatus: "hango.run.status",
+  runTrigger: "hango.run.trigger",
+  messageType: "hango.queue.message.type",
   turnSteps: "hango.turn.steps",
   tokensBefore: "hango.tokens.before",
   tokensAfter: "hango.tokens.after",
@@ -48,13 +51,26 @@ export const hango = {
   overflowRetry: "provider.context_overflow_retry",
 } as const;
 
-/** Names of the histograms and counters. */
+/** OpenTelemetry's names for HTTP and for errors. */
+export const http = {
+  method: "http.request.method",
+  route: "http.route",
+  status: "http.response.status_code",
+  errorType: "error.type",
+} as const;
+
+/** Names of the histograms and counters; `instruments.ts` says what each is. */
 export const metric = {
   contextInputTokens: "hango.context.input_tokens",
   contextCompactions: "hango.context.compactions",
   contextEvictedMessages: "hango.context.evicted_messages",
   toolArgsTruncated: "hango.context.tool_args_truncated",
   tokenUsage: "gen_ai.client.token.usage",
+  operationDuration: "gen_ai.client.operation.duration",
+  cost: "hango.usage.cost",
+  runsStranded: "hango.runs.stranded",
+  deadLetters: "hango.queue.dead_letters",
+  requestDuration: "http.server.request.duration",
   cacheReadRatio: "hango.cache.read_ratio",
   turnDuration: "hango.turn.duration",
   turnOverhead: "hango.turn.overhead",
