@@ -265,7 +265,8 @@ export const variables = {
   ),
   HANGO_CAPTURE_CONTENT: variable.defaulted(
     {
-      description: "Whether prompts, answers and file contents may appear in spans.",
+      description:
+        "Whether prompts, answers, and what tools are called with and return appear in spans. Secrets are taken out, and metrics and logs never hold content. See docs/telemetry.md.",
       ...truth.words,
       default: "false",
     },

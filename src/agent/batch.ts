@@ -45,10 +45,17 @@ const runTools = (turn: Turn, calls: readonly ToolCall[], tools: readonly Tool[]
           {
             kind: "internal",
             parent: turn.run.span,
-            attributes: { [genai.toolName]: call.name, [genai.toolCallId]: call.id },
+            attributes: {
+              [genai.operationName]: genai.operation.executeTool,
+              [genai.toolName]: call.name,
+              [genai.toolCallId]: call.id,
+              [genai.toolType]: "function",
+              ...turn.telemetry.content.toolCall(call.inputText),
+            },
           },
           async (span) => {
             const result = await wrapped(call, { ...context, span });
+            span.setAttributes(turn.telemetry.content.toolResult(result.content));
             if (result.isError === true) span.fail("tool_error");
             return result;
           },

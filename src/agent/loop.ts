@@ -6,7 +6,8 @@ import { ContextOverflowError, ModelError } from "../models/errors.ts";
 import type { LogRow, ModelRequest, ModelResponse, ViewMessage } from "../protocol/messages.ts";
 import type { ModelCall, RequestDraft } from "../protocol/middleware.ts";
 import type { Tool } from "../protocol/tool.ts";
-import { chatAttributes, genai, hango } from "../telemetry/genai.ts";
+import { observeChat } from "../telemetry/chat.ts";
+import { genai, hango } from "../telemetry/genai.ts";
 import { type Batch, completeBatch } from "./batch.ts";
 import { isBrokenOff, waitBeforeMs } from "./broken-off.ts";
 import { overflowOf } from "./overflow.ts";
@@ -87,38 +88,36 @@ export const assembleRequest = async (turn: Turn): Promise<Assembled> => {
 /** The innermost model call: one span, one request to the provider, its pieces handed to the journal. */
 const callProvider =
   (turn: Turn): ModelCall =>
-  (request) =>
-    turn.run.tracer.span(
-      `${genai.operation.chat} ${request.model}`,
-      {
-        kind: "client",
-        parent: turn.run.span,
-        attributes: {
-          ...chatAttributes.request(turn.provider.name, request, turn.settings.purpose ?? "turn"),
-          ...(turn.run.state.private.compacted ? { [genai.compacted]: true } : {}),
-        },
-      },
-      async (span) => {
-        const startedMs = turn.now();
-        turn.journal.answering();
-        try {
-          const response = await turn.provider.generate(request, {
-            signal: AbortSignal.any([turn.run.signal, turn.leave]),
-            deadlineMs: turn.settings.deadlineMs,
-            ...(turn.run.user === null ? {} : { user: turn.run.user }),
-            onDelta: (delta) => {
-              turn.journal.heartbeat();
-              if (delta.kind !== "progress") turn.journal.delta(delta);
-            },
-          });
-          span.setAttributes(chatAttributes.response(response));
-          turn.run.state.private.compacted = false;
-          return response;
-        } finally {
-          turn.onProviderTime(turn.now() - startedMs);
-        }
-      },
-    );
+  (request) => {
+    const { run, settings, journal } = turn;
+    const call = {
+      provider: turn.provider.name,
+      request,
+      purpose: settings.purpose ?? "turn",
+      parent: run.span,
+      attributes: run.state.private.compacted ? { [genai.compacted]: true } : {},
+      costUsd: settings.costUsd,
+    };
+    return observeChat(turn.telemetry, call, async () => {
+      const startedMs = turn.now();
+      journal.answering();
+      try {
+        const response = await turn.provider.generate(request, {
+          signal: AbortSignal.any([run.signal, turn.leave]),
+          deadlineMs: settings.deadlineMs,
+          ...(run.user === null ? {} : { user: run.user }),
+          onDelta: (delta) => {
+            journal.heartbeat();
+            if (delta.kind !== "progress") journal.delta(delta);
+          },
+        });
+        run.state.private.compacted = false;
+        return response;
+      } finally {
+        turn.onProviderTime(turn.now() - startedMs);
+      }
+    });
+  };
 
 const refusesThinking = (error: unknown): boolean =>
   error instanceof ModelError && error.kind === "invalid_thinking_signature";

@@ -1,7 +1,8 @@
 /** What the loop works on: a turn with everything around it. */
 import type { Provider } from "../models/provider.ts";
-import type { LogRow, ThinkingSetting, ViewMessage } from "../protocol/messages.ts";
+import type { LogRow, ThinkingSetting, Usage, ViewMessage } from "../protocol/messages.ts";
 import type { Middleware, RunContext } from "../protocol/middleware.ts";
+import type { ChatTelemetry } from "../telemetry/chat.ts";
 import type { CallPurpose } from "../telemetry/genai.ts";
 import type { Journal } from "./ports.ts";
 
@@ -24,6 +25,8 @@ export interface AgentSettings {
   readonly deadlineMs: number;
   /** Whether another model call may be made, by what was spent so far. A call that was begun is paid to its end: a budget may be passed by one. */
   readonly withinBudget: () => boolean;
+  /** What a call costs by the model's list prices, in USD; null where none are known. */
+  readonly costUsd: (usage: Usage) => number | null;
 }
 
 /** What the loop works on; `rows` grows as the log does. */
@@ -34,6 +37,7 @@ export interface Turn {
   readonly provider: Provider;
   readonly journal: Journal;
   readonly settings: AgentSettings;
+  readonly telemetry: ChatTelemetry;
   readonly now: () => number;
   readonly sleep: (durationMs: number) => Promise<void>;
   readonly onToolFault: (tool: string, error: unknown) => void;

@@ -15,7 +15,7 @@ import { registerHooks } from "./hooks.ts";
 import { registerImportExport } from "./import-export.ts";
 import { registerKeys } from "./keys.ts";
 import { registerMessages } from "./messages.ts";
-import { rateLimit, requestId, securityHeaders } from "./middleware.ts";
+import { measured, rateLimit, requestId, securityHeaders } from "./middleware.ts";
 import { allowedMethods, registerDescription } from "./openapi.ts";
 import { registerRunControl } from "./run-control.ts";
 import { registerRuns } from "./runs.ts";
@@ -90,6 +90,7 @@ export const createApp = ({ makeDeps }: AppOptions): App => {
     c.set("deps", makeDeps({ env: c.env, request: c.req.raw, waitUntil: waitUntilOf(c) }));
     await next();
   });
+  app.use(measured);
   app.use("/v1/*", rateLimit);
   for (const register of registrations) register(app);
   registerDescription(app);

@@ -122,6 +122,7 @@ export const statusOf = (code: ErrorCode): number => errorKinds[code].status;
 export const respondToError = (error: unknown, c: Context<AppEnv>): Response => {
   const api = known(error) ?? new ApiError("internal", "Something went wrong inside hango.");
   const requestId = c.get("requestId") ?? "";
+  c.set("errorCode", api.code);
   if (api.code === "internal") {
     const deps: AppEnv["Variables"]["deps"] | undefined = c.get("deps");
     deps?.log.error("request failed", { request_id: requestId, ...safeFields(error) });

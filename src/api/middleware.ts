@@ -1,5 +1,6 @@
 /** What happens to every request, whatever it asks for. */
 import type { MiddlewareHandler } from "hono";
+import { http, metric } from "../telemetry/genai.ts";
 import { credentialOf } from "./auth.ts";
 import type { AppEnv } from "./env.ts";
 import { ApiError } from "./errors.ts";
@@ -10,6 +11,22 @@ export const requestId: MiddlewareHandler<AppEnv> = async (c, next) => {
   c.set("requestId", newRequestId());
   await next();
   c.header("X-Request-Id", c.get("requestId"));
+};
+
+/** Methods that a metric names; any other word is one of as many as callers make up. */
+const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+
+/** Measures the request, by its route and never by its path. */
+export const measured: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const { meter, now } = c.get("deps");
+  const startedMs = now();
+  await next();
+  meter.record(metric.requestDuration, (now() - startedMs) / 1000, {
+    [http.method]: METHODS.has(c.req.method) ? c.req.method : "_OTHER",
+    [http.route]: c.get("route"),
+    [http.status]: c.res.status,
+    [http.errorType]: c.get("errorCode"),
+  });
 };
 
 const SECURITY_HEADERS = {

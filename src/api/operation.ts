@@ -26,6 +26,7 @@ export type Access =
 const authentication = (access: Access, path: string): MiddlewareHandler<AppEnv> =>
   async function authentication(c, next) {
     nameRequest(path);
+    c.set("route", path);
     // Asked first for a key at all: nobody's body is read without one.
     if (typeof access === "object" && "inside" in access) await keyHashOf(c.get("deps"), c.req.raw.headers);
     else if (access !== "public") {

@@ -1,7 +1,7 @@
 /** The tools that a session is given: HTTP endpoints of the caller, tools that the caller runs itself, and tools that the provider runs. */
 import { z } from "@hono/zod-openapi";
 import { checkOutboundUrl } from "../protocol/outbound-url.ts";
-import { LOAD_SKILL } from "../protocol/skill-file.ts";
+import { OWN_TOOLS } from "../protocol/own-tools.ts";
 import { invalid } from "./errors.ts";
 import { boundedText, holdsNul } from "./text.ts";
 
@@ -10,21 +10,6 @@ const MAX_TOOLS = 200;
 const MAX_HEADERS = 32;
 /** As long as a turn may take at most. */
 const MAX_TIMEOUT_MS = 600_000;
-
-/** The names of hango's own tools. */
-export const OWN_TOOLS: readonly string[] = [
-  "ls",
-  "read_file",
-  "write_file",
-  "edit_file",
-  "delete_file",
-  "glob",
-  "grep",
-  "write_todos",
-  "task",
-  "compact_conversation",
-  LOAD_SKILL,
-];
 
 /** Shown instead of a header's value, which may be a secret. */
 export const HIDDEN = "[hidden]";

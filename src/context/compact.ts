@@ -6,6 +6,7 @@ import { seq } from "../protocol/ids.ts";
 import type { LogRow, ModelRequest, ViewMessage } from "../protocol/messages.ts";
 import { promptTokens } from "../protocol/messages.ts";
 import type { ForcedCompaction, Middleware, RunContext } from "../protocol/middleware.ts";
+import { type Attempt, attemptOf, endedAttempt } from "./attempt.ts";
 import { afterRevision, type Calibration, observe, project } from "./calibration.ts";
 import { compactTool } from "./compact-tool.ts";
 import { estimateRequest } from "./estimate-request.ts";
@@ -74,6 +75,8 @@ export interface LiveView {
 export interface CompactionEvents {
   /** A compaction begins. */
   compacting(facts: { readonly reason: CompactionReason; readonly tokens: number; readonly messages: number }): void;
+  /** An attempt is over, whatever became of it: told once for each, after what follows here. */
+  attempted(facts: Attempt): void;
   /** It is committed: what clients, spans and logs are told. */
   compacted(facts: Climbed & { readonly reason: CompactionReason }): void;
   /** It was not made. */
@@ -193,6 +196,7 @@ export const compactNow = async (
     (proven && forced?.statedSize === undefined ? AFTER_OVERFLOW * Math.min(limit, size.tokens * scale) : limit) /
     scale;
   const ports: LadderPorts = { history, summariser, commit: rememberingCommit(options.commit, live) };
+  const attempt = { attemptId: options.newAttemptId(), reason, estimateTokens: size.tokens };
   const outcome = await climb({
     sessionId: run.sessionId,
     rows: options.rows,
@@ -211,12 +215,17 @@ export const compactNow = async (
     measure,
     estimateTokens: options.estimateTokens,
     rowTokens: (row, view) => options.renderer.row(row, view).tokens,
-    attemptId: options.newAttemptId(),
+    attemptId: attempt.attemptId,
     nextGeneration: live.nextGeneration,
     ports,
+  }).catch((error: unknown) => {
+    options.events.attempted(endedAttempt(attempt));
+    throw error;
   });
   run.state.private.forced = null;
+  const before = live.view;
   settle(options, outcome, reason);
+  options.events.attempted(attemptOf(options, { ...attempt, before }, outcome));
   return outcome;
 };
 

@@ -1,6 +1,6 @@
 /**
  * Every name that telemetry uses, in one place: OpenTelemetry's GenAI conventions where they have one, `hango.*` where they do not.
- * None of these ever carries content.
+ * None of these carries content, but for the five that say so.
  */
 import type { ModelRequest, ModelResponse } from "../protocol/messages.ts";
 import type { Attributes } from "./tracer.ts";
@@ -28,6 +28,12 @@ export const genai = {
   toolName: "gen_ai.tool.name",
   toolCallId: "gen_ai.tool.call.id",
   toolType: "gen_ai.tool.type",
+  /** With `HANGO_CAPTURE_CONTENT` alone, like the four after it. */
+  systemInstructions: "gen_ai.system_instructions",
+  inputMessages: "gen_ai.input.messages",
+  outputMessages: "gen_ai.output.messages",
+  toolArguments: "gen_ai.tool.call.arguments",
+  toolResult: "gen_ai.tool.call.result",
   /** An event of the turn's span, and an attribute of the next `chat` span. */
   compacted: "gen_ai.conversation.compacted",
 } as const;
@@ -57,6 +63,14 @@ export const http = {
   route: "http.route",
   status: "http.response.status_code",
   errorType: "error.type",
+} as const;
+
+/** OpenTelemetry's names for messaging. */
+export const messaging = {
+  system: "messaging.system",
+  operationType: "messaging.operation.type",
+  destination: "messaging.destination.name",
+  messageId: "messaging.message.id",
 } as const;
 
 /** Names of the histograms and counters; `instruments.ts` says what each is. */

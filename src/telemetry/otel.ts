@@ -47,6 +47,13 @@ const plain = (attributes: Attributes = {}) =>
     ),
   );
 
+const traceparentOf = (otel: OtelSpan | undefined): string | undefined => {
+  const spanContext = otel?.spanContext();
+  if (spanContext === undefined || !trace.isSpanContextValid(spanContext)) return undefined;
+  const { traceId, spanId, traceFlags } = spanContext;
+  return `00-${traceId}-${spanId}-0${traceFlags & 1}`;
+};
+
 const inner = new WeakMap<Span, OtelSpan>();
 
 const handle = (otel: OtelSpan): Span => {
@@ -54,10 +61,7 @@ const handle = (otel: OtelSpan): Span => {
     setAttributes: (attributes) => void quietly(() => otel.setAttributes(plain(attributes))),
     addEvent: (name, attributes) => void quietly(() => otel.addEvent(name, plain(attributes))),
     fail: (type) => void quietly(() => otel.setStatus({ code: SpanStatusCode.ERROR }).setAttribute("error.type", type)),
-    traceparent: () => {
-      const { traceId, spanId, traceFlags } = otel.spanContext();
-      return trace.isSpanContextValid(otel.spanContext()) ? `00-${traceId}-${spanId}-0${traceFlags & 1}` : undefined;
-    },
+    traceparent: () => quietly(() => traceparentOf(otel)),
   };
   inner.set(span, otel);
   return span;
@@ -80,6 +84,7 @@ const parentContext = ({ parent, remoteParent }: SpanOptions) => {
 
 /** The tracer for the Worker. Spans that are started outside an instrumented handler are not recorded. */
 export const otelTracer: Tracer = {
+  traceparent: () => quietly(() => traceparentOf(trace.getActiveSpan())),
   span: async (name, options, work) => {
     const parent = quietly(() => parentContext(options)) ?? context.active();
     const started = { kind: KINDS[options.kind ?? "internal"], attributes: plain(options.attributes) };

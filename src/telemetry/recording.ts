@@ -65,16 +65,20 @@ export const recordingTracer = (): RecordingTracer => {
   const roots: Node[] = [];
   const nodes = new WeakMap<Span, Node>();
   const active = new AsyncLocalStorage<Node>();
+  const ids = new WeakMap<Node, number>();
   let started = 0;
 
+  const traceparentOf = (id: number): string => `00-${"1".padStart(32, "0")}-${id.toString(16).padStart(16, "0")}-01`;
+
   const handle = (node: Node, id: number): Span => {
+    ids.set(node, id);
     const span: Span = {
       setAttributes: (attributes) => void Object.assign(node.attributes, defined(attributes)),
       addEvent: (name, attributes) => void node.events.push({ name, attributes: defined(attributes) }),
       fail: (type) => {
         node.error = type;
       },
-      traceparent: () => `00-${"1".padStart(32, "0")}-${id.toString(16).padStart(16, "0")}-01`,
+      traceparent: () => traceparentOf(id),
     };
     nodes.set(span, node);
     return span;
@@ -109,6 +113,11 @@ export const recordingTracer = (): RecordingTracer => {
 
   return {
     span,
+    traceparent: () => {
+      const node = active.getStore();
+      const id = node === undefined ? undefined : ids.get(node);
+      return id === undefined ? undefined : traceparentOf(id);
+    },
     roots,
     all: () => flatten(roots),
     only: (name) => {

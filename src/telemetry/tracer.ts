@@ -24,6 +24,8 @@ export interface Tracer {
    * a rejection marks it failed with the error's name and passes on.
    */
   span<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T>;
+  /** The W3C `traceparent` of the span that is active now, for whoever goes on with the work elsewhere; undefined when nothing is recorded. */
+  traceparent(): string | undefined;
 }
 
 export interface SpanOptions {
@@ -43,7 +45,14 @@ export const noopSpan: Span = {
 };
 
 /** Records nothing. */
-export const noopTracer: Tracer = { span: (_name, _options, work) => work(noopSpan) };
+export const noopTracer: Tracer = { span: (_name, _options, work) => work(noopSpan), traceparent: () => undefined };
 
-/** What a rejection is called in telemetry: its name, which is of bounded variety, never its message, which may hold content. */
-export const errorType = (error: unknown): string => (error instanceof Error ? error.name : "unknown");
+/**
+ * What a rejection is called in telemetry (`error.type`): the kind that it says it is (`ModelError.kind`: `rate_limited`), else its name. Both are of
+ * bounded variety; its message, which may hold content, is never told.
+ */
+export const errorType = (error: unknown): string => {
+  if (!(error instanceof Error)) return "unknown";
+  const kind: unknown = Reflect.get(error, "kind");
+  return typeof kind === "string" ? kind : error.name;
+};

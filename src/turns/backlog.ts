@@ -3,6 +3,7 @@
  * piece at a time, oldest first (V7). No model is asked: what is rendered from the rows (S2) and the history file are made; a narrative
  * comes with the session's next own compaction, from what it still shows.
  */
+import { UNKNOWN } from "../context/attempt.ts";
 import { coveredHash } from "../context/covered-hash.ts";
 import { historyPath, PREFIX_VERSION, renderGeneration } from "../context/handoff.ts";
 import { floorAfter, shown } from "../context/ladder-input.ts";
@@ -16,6 +17,7 @@ import type { LoadedSession } from "../store/loaded-session.ts";
 import { rowsBetween } from "../store/log-range.ts";
 import { finishMaintenance } from "../store/maintenance.ts";
 import { takeMaintenanceLease } from "../store/maintenance-lease.ts";
+import { metric } from "../telemetry/genai.ts";
 import { noopSpan } from "../telemetry/tracer.ts";
 import type { Deps } from "./deps.ts";
 import { runErrorOf } from "./failure.ts";
@@ -84,7 +86,12 @@ const takePiece = async (
   return piece;
 };
 
-const commitPiece = async (prepared: PreparedRun, session: LoadedSession, piece: Piece): Promise<void> => {
+const commitPiece = async (
+  { meter }: Pick<Deps, "meter">,
+  prepared: PreparedRun,
+  session: LoadedSession,
+  piece: Piece,
+): Promise<void> => {
   const { live, compaction, turn } = prepared;
   const base = live.view.generation;
   const sections = mergeSections(base?.sections ?? null, piece.sections);
@@ -129,7 +136,18 @@ const commitPiece = async (prepared: PreparedRun, session: LoadedSession, piece:
     guards: live.guards,
     sizes,
   });
+  compaction.events.attempted({
+    ...UNKNOWN,
+    attemptId: receipt.attemptId,
+    reason: "maintenance",
+    status: stored ? "committed" : "discarded_late",
+    estimateTokens: null,
+    coveredTokens: piece.tokens,
+    coveredMessages: piece.count,
+    generation: generation.number,
+  });
   if (!stored) throw new LeaseLost();
+  meter.record(metric.contextEvictedMessages, piece.count);
   live.view = view;
   live.compactions++;
 };
@@ -158,7 +176,7 @@ export const compactBacklog = async (deps: Deps, message: CompactBacklog): Promi
   try {
     const hidden = prepared.live.view.hidden;
     const piece = hidden.length === 0 ? null : await takePiece(deps, prepared, session, hidden);
-    if (piece !== null && piece.count > 0) await commitPiece(prepared, session, piece);
+    if (piece !== null && piece.count > 0) await commitPiece(deps, prepared, session, piece);
   } catch (error) {
     failure = error;
   }

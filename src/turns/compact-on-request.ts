@@ -6,6 +6,8 @@ import type { RunError } from "../store/finish.ts";
 import { takeMaintenanceLease } from "../store/maintenance-lease.ts";
 import { type CompactionRecord, findCompaction } from "../store/receipts.ts";
 import type { SessionRef } from "../store/session-ref.ts";
+import { metric } from "../telemetry/genai.ts";
+import { attemptEvent } from "./attempt-event.ts";
 import { compactSession, type SessionCompacted } from "./compact-session.ts";
 import type { Deps } from "./deps.ts";
 import { runErrorOf } from "./failure.ts";
@@ -73,6 +75,11 @@ export const compactOnRequest = async (deps: Deps, request: CompactionRequest): 
     if (await requestCompaction(deps.db, tenantId, ref, focus ?? "")) {
       return { kind: "left_to_run", runId: taken.runId };
     }
-    if (attempt >= ATTEMPTS) return taken;
+    if (attempt >= ATTEMPTS) {
+      const held = { reason: "manual", status: "lock_contended", runId: taken.runId } as const;
+      deps.meter.add(metric.contextCompactions, 1, { reason: held.reason, outcome: held.status });
+      deps.log.info("a compaction attempt", attemptEvent({ ...held, sessionId: "id" in ref ? ref.id : null }));
+      return taken;
+    }
   }
 };

@@ -21,7 +21,6 @@ import { rowsBetween, timesBetween } from "../store/log-range.ts";
 import { armProbation, takeProbe } from "../store/probation.ts";
 import { commitRevision, recordSummaryFailure } from "../store/revisions.ts";
 import type { StepRecord } from "../store/statements.ts";
-import { countMetric } from "../telemetry/metrics.ts";
 import { compactedData, compactionEvents } from "./compaction-events.ts";
 import type { Deps } from "./deps.ts";
 import { historyPort } from "./history-port.ts";
@@ -222,6 +221,12 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
   const summariser = summariserOf(wiring);
   const scale = defaultEstimator.scale(session.model);
   const { strictAlternation } = provider.capabilities;
+  const budget = budgets(profile, {
+    triggerFrac: context.trigger_frac ?? config.context.triggerFrac,
+    keepFrac: context.keep_frac ?? config.context.keepFrac,
+    maxTokens: wiring.maxTokens,
+  });
+  let summaryTime = { ms: 0, calls: 0 };
   return {
     live,
     rows: wiring.rows,
@@ -232,11 +237,7 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
       strictAlternation,
       thinking: provider.capabilities.thinking,
     }),
-    budgets: budgets(profile, {
-      triggerFrac: context.trigger_frac ?? config.context.triggerFrac,
-      keepFrac: context.keep_frac ?? config.context.keepFrac,
-      maxTokens: wiring.maxTokens,
-    }),
+    budgets: budget,
     maxBytes: config.requestMaxBytes,
     thinkingBound: profile.thinkingBound,
     strictAlternation,
@@ -248,13 +249,16 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
       provider: summariser.model === session.model ? provider : wiring.providerOf(summariser.model),
       model: summariser.model,
       profile: summariser,
-      tracer: deps.tracer,
+      telemetry: deps,
       span: run.span,
       signal: run.signal,
       now: deps.now,
       deadlineMs: wiring.deadlineMs,
       addApart: journal.addApart,
-      onProviderTime: wiring.onProviderTime,
+      onProviderTime: (durationMs) => {
+        summaryTime = { ms: summaryTime.ms + durationMs, calls: summaryTime.calls + 1 };
+        wiring.onProviderTime(durationMs);
+      },
       heartbeat: journal.heartbeat,
     }),
     commit: commitPort(wiring, summariser),
@@ -265,6 +269,13 @@ export const compactionOptions = (wiring: CompactionWiring): CompactionOptions =
           return provider.countTokens(request, { signal, deadlineMs }).catch(() => undefined);
         }
       : undefined,
-    events: compactionEvents({ journal, run, log: deps.log, count: countMetric }),
+    events: compactionEvents({
+      journal,
+      run,
+      deps,
+      summariserModel: summariser.model,
+      budgets: budget,
+      summaryTime: () => summaryTime,
+    }),
   };
 };

@@ -1,4 +1,5 @@
 /** The queue door: each message is done and acknowledged, or given back, on its own. */
+import { hango, messaging, metric } from "../telemetry/genai.ts";
 import { compactBacklog } from "./backlog.ts";
 import { continueRun, giveUpRun } from "./continue-run.ts";
 import { copyFiles } from "./copy-files.ts";
@@ -43,6 +44,24 @@ const handle = (handlers: Handlers, deps: Deps, message: QueueMessage): Promise<
   return handler === undefined ? Promise.resolve() : handler(deps, message);
 };
 
+/** The work of a message: a span of its own, in the trace of whoever sent it. */
+const inSpan = (
+  { tracer }: Pick<Deps, "tracer">,
+  queue: string,
+  messageId: string,
+  { type, traceparent }: QueueMessage,
+  work: () => Promise<void>,
+): Promise<void> => {
+  const attributes = {
+    [messaging.operationType]: "process",
+    [messaging.system]: "cloudflare_queues",
+    [messaging.destination]: queue,
+    [messaging.messageId]: messageId,
+    [hango.messageType]: type,
+  };
+  return tracer.span(`process ${queue}`, { kind: "consumer", attributes, remoteParent: traceparent }, work);
+};
+
 /** Each wait is twice the one before. @param attempts deliveries so far, at least 1 */
 const retryDelaySeconds = (attempts: number): number =>
   Math.min(RETRY_DELAY_SECONDS * 2 ** (attempts - 1), MAX_RETRY_DELAY_SECONDS);
@@ -68,6 +87,7 @@ export const consume = async (
   for (const message of batch.messages) {
     const { body } = message;
     if (dead || !isOf(handlers, body)) {
+      deps.meter.add(metric.deadLetters, 1, { [hango.messageType]: isOf(handlers, body) ? body.type : "unknown" });
       deps.log.error("a queue message was given up", {
         queue: batch.queue,
         message_id: message.id,
@@ -79,7 +99,7 @@ export const consume = async (
       continue;
     }
     try {
-      await handle(responsible, deps, body);
+      await inSpan(deps, batch.queue, message.id, body, () => handle(responsible, deps, body));
       message.ack();
     } catch (error) {
       deps.log.error("a queue message failed", {

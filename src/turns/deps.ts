@@ -2,7 +2,9 @@
 import type { Config } from "../config.ts";
 import type { NewId } from "../protocol/ids.ts";
 import type { Db } from "../store/db.ts";
+import type { Content } from "../telemetry/content.ts";
 import type { Log } from "../telemetry/log.ts";
+import type { Meter } from "../telemetry/meter.ts";
 import type { Tracer } from "../telemetry/tracer.ts";
 import type { QueueMessage } from "./queue.ts";
 
@@ -14,6 +16,9 @@ export interface Deps {
   readonly bucket: R2Bucket;
   readonly queue: Queue<QueueMessage>;
   readonly tracer: Tracer;
+  readonly meter: Meter;
+  /** What spans say of prompts and answers: nothing, unless `HANGO_CAPTURE_CONTENT` is true. */
+  readonly content: Content;
   readonly log: Log;
   readonly newId: NewId;
   /** Ms since the epoch. Paces and measures; never decides about a lease. */

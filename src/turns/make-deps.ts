@@ -3,9 +3,12 @@ import type { Config } from "../config.ts";
 import { tracedBucket } from "../files/traced-bucket.ts";
 import { newId } from "../protocol/ids.ts";
 import { connect } from "../store/db.ts";
+import { capturedContent, noContent } from "../telemetry/content.ts";
 import { consoleSink, createLog } from "../telemetry/log.ts";
+import { otelMeter } from "../telemetry/metrics.ts";
 import { activeTraceIds, otelTracer } from "../telemetry/otel.ts";
 import type { Deps } from "./deps.ts";
+import { tracedQueue } from "./traced-queue.ts";
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -24,8 +27,10 @@ export const makeDeps = (config: Config, waitUntil: Deps["waitUntil"]): Deps => 
     otelTracer,
   ),
   bucket: tracedBucket(config.files, otelTracer, sleep),
-  queue: config.queue,
+  queue: tracedQueue(config.queue, otelTracer),
   tracer: otelTracer,
+  meter: otelMeter,
+  content: config.captureContent ? capturedContent : noContent,
   log: createLog({ level: config.logLevel, sink: consoleSink, traceIds: activeTraceIds }),
   newId,
   now: () => Date.now(),

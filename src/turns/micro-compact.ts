@@ -23,7 +23,6 @@ import {
 import { formatRanges } from "../store/ranges.ts";
 import { loadForReading, type ReadSession } from "../store/reading.ts";
 import { genai } from "../telemetry/genai.ts";
-import { countMetric } from "../telemetry/metrics.ts";
 import type { Span } from "../telemetry/tracer.ts";
 import { sessionProfile, summariserOf } from "./compaction.ts";
 import type { Deps } from "./deps.ts";
@@ -123,7 +122,7 @@ const passOf = async (deps: Deps, pass: Pass, prepared: Prepared, span: Span): P
           summariser.model === pass.session.model ? turn.provider : modelProvider(deps, summariser.model, NO_MEDIA),
         model: summariser.model,
         profile: summariser,
-        tracer: deps.tracer,
+        telemetry: deps,
         span,
         signal: AbortSignal.timeout(turnTimeoutMs),
         now: deps.now,
@@ -245,6 +244,6 @@ export const microCompact = async (deps: Deps, { tenantId, sessionId }: MicroCom
     const told = await passInSpan(deps, pass, span);
     const durationMs = Math.max(0, deps.now() - startedMs);
     const facts = { ...told, sessionId, attemptId: pass.attemptId, durationMs, model: session.model };
-    tellOfPass(deps, { span, count: countMetric }, facts);
+    tellOfPass(deps, span, facts);
   });
 };

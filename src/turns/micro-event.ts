@@ -5,7 +5,6 @@ import type { SessionId } from "../protocol/ids.ts";
 import type { MicroTotals } from "../store/micro.ts";
 import { genai, hango, metric } from "../telemetry/genai.ts";
 import type { LogFields } from "../telemetry/log.ts";
-import type { CountMetric } from "../telemetry/metrics.ts";
 import type { Span } from "../telemetry/tracer.ts";
 import type { Deps } from "./deps.ts";
 
@@ -68,15 +67,14 @@ export const microEvent = (facts: MicroPassFacts): LogFields => {
 };
 
 /** Tells of a pass: a line of the log, a counter, and an event of its span. Never throws. */
-export const tellOfPass = (
-  { log }: Pick<Deps, "log">,
-  { span, count }: { readonly span: Span; readonly count: CountMetric },
-  facts: MicroPassFacts,
-): void => {
+export const tellOfPass = ({ log, meter }: Pick<Deps, "log" | "meter">, span: Span, facts: MicroPassFacts): void => {
   log.info("a micro-compaction pass", microEvent(facts));
-  count(metric.contextCompactions, { reason: "micro", outcome: facts.outcome });
+  meter.add(metric.contextCompactions, 1, { reason: "micro", outcome: facts.outcome });
+  if (facts.outcome === "blocked" && facts.why !== null)
+    meter.add(metric.guardBlocked, 1, { [hango.guard]: facts.why });
   span.setAttributes({ [hango.compactionReason]: "micro", [hango.compactionOutcome]: facts.outcome });
   if (facts.outcome !== "committed") return;
+  meter.record(metric.contextEvictedMessages, facts.sizes.exchangeMessages ?? 0);
   span.addEvent(genai.compacted, {
     [hango.tokensBefore]: facts.sizes.before ?? undefined,
     [hango.tokensAfter]: facts.sizes.after ?? undefined,

@@ -17,6 +17,7 @@ import { historyPath } from "../files/history.ts";
 import { r2MediaStore } from "../files/media.ts";
 import { r2FileSystem } from "../files/r2.ts";
 import { fileTools } from "../files/tools/file-tools.ts";
+import { costUsd } from "../models/prices.ts";
 import type { ResolveMedia } from "../models/provider.ts";
 import { isStrict } from "../models/providers.ts";
 import { inlineMedia } from "../protocol/media-text.ts";
@@ -264,7 +265,9 @@ export const prepareRun = (
       maxRetries: config.providerMaxRetries,
       deadlineMs,
       withinBudget: mayGoOn,
+      costUsd: (usage) => costUsd(profile.prices, usage),
     },
+    telemetry: deps,
     now: deps.now,
     sleep: deps.sleep,
     onToolFault: (tool, error) =>

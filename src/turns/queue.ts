@@ -65,7 +65,12 @@ export interface CopyFiles {
   readonly sessionId: SessionId;
 }
 
-export type QueueMessage =
+/** Where the sender stood in its trace (W3C Trace Context); only where something is recorded. */
+export interface Traced {
+  readonly traceparent?: string;
+}
+
+export type QueueMessage = (
   | EraseObjects
   | CompactBacklog
   | MicroCompact
@@ -73,7 +78,9 @@ export type QueueMessage =
   | TriggerDelivery
   | TriggerReply
   | WebhookDelivery
-  | CopyFiles;
+  | CopyFiles
+) &
+  Traced;
 
 /**
  * What does the work of each type of message. A room adds its own; the door puts them together.

@@ -24,7 +24,8 @@ import type { ModelRequest, Usage } from "../protocol/messages.ts";
 import type { ModelCall } from "../protocol/middleware.ts";
 import { type LoadedSession, newRunFacts } from "../store/loaded-session.ts";
 import type { ReadSession } from "../store/reading.ts";
-import { noopSpan, noopTracer } from "../telemetry/tracer.ts";
+import { noTelemetry } from "../telemetry/none.ts";
+import { noopSpan } from "../telemetry/tracer.ts";
 import type { Deps } from "./deps.ts";
 import { prepareRun } from "./prepare-run.ts";
 
@@ -80,7 +81,7 @@ export const rehearse = async (deps: Deps, session: ReadSession, summaryShare = 
   };
   const startedMs = deps.now();
   const prepared = prepareRun(
-    { ...deps, tracer: noopTracer },
+    { ...deps, ...noTelemetry },
     { session: held, startedMs, sink: () => undefined },
     noopSpan,
   );
@@ -90,6 +91,7 @@ export const rehearse = async (deps: Deps, session: ReadSession, summaryShare = 
   const refused: Why[] = [];
   const events: CompactionEvents = {
     compacting: () => undefined,
+    attempted: () => undefined,
     compacted: (facts) => compacted.push(facts),
     refused: ({ why }) => refused.push(why),
     usage: () => undefined,

@@ -4,8 +4,8 @@ import { CommitWasLate } from "../context/compact.ts";
 import { ModelError } from "../models/errors.ts";
 import { LeaseLost } from "../store/errors.ts";
 import type { LoadedSession } from "../store/loaded-session.ts";
-import type { RunRecord } from "../store/runs.ts";
-import { hango, turnAttributes } from "../telemetry/genai.ts";
+import { isOver, type RunRecord } from "../store/runs.ts";
+import { hango, http, metric, turnAttributes } from "../telemetry/genai.ts";
 import type { Span } from "../telemetry/tracer.ts";
 import { requestBacklog } from "./backlog-request.ts";
 import type { Deps } from "./deps.ts";
@@ -112,6 +112,19 @@ const hindrance = ({ run }: LoadedSession, from: Resumption): unknown => {
   return run.overdue && open ? new CallerTooLate() : null;
 };
 
+/** The metrics of a turn, once it is over: of all the Workers that ran it. One that is handed over, or waits for its caller, is not. */
+const recordTurn = ({ meter, now }: Deps, { session, startedMs }: RunRequest, ended: RunRecord): void => {
+  if (!isOver(ended.status)) return;
+  const spentMs = session.run.spentMs + Math.max(0, now() - startedMs);
+  meter.record(metric.turnDuration, spentMs / 1000, {
+    [hango.runStatus]: ended.status,
+    [hango.runTrigger]: ended.trigger,
+    [http.errorType]: ended.error?.code,
+  });
+  if (ended.overheadMs !== null) meter.record(metric.turnOverhead, ended.overheadMs / 1000);
+  if (ended.dbRoundTrips !== null) meter.record(metric.dbRoundTrips, ended.dbRoundTrips);
+};
+
 const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<RunRecord> => {
   const { session } = request;
   const prepared = prepareRun(deps, request, span, executeRun);
@@ -125,8 +138,10 @@ const runInSpan = async (deps: Deps, request: RunRequest, span: Span): Promise<R
   });
   const ended = journal.ended();
   if (ended === null) throw new LeaseLost();
+  span.setAttributes({ [hango.runStatus]: ended.status });
   // A subagent has no other run, and goes on with its parent.
   if (request.parent !== undefined) return ended;
+  recordTurn(deps, request, ended);
   // The session is free now, or left. A message that is lost is sent again by the sweeper, a backlog's by the next turn.
   await sendForNext(deps, session, journal.next()).catch((error: unknown) =>
     deps.log.warn("the next run was not sent for", { session_id: session.sessionId, error: nameOf(error) }),

@@ -2,11 +2,12 @@
 import { defaultEstimator } from "../context/estimate-request.ts";
 import type { SummariserPort, SummaryFailure } from "../context/ports.ts";
 import { type FailureKind, ModelError } from "../models/errors.ts";
+import { costUsd } from "../models/prices.ts";
 import type { ModelProfile } from "../models/profiles.ts";
 import type { Provider } from "../models/provider.ts";
-import type { ModelRequest } from "../protocol/messages.ts";
-import { chatAttributes, genai } from "../telemetry/genai.ts";
-import type { Span, Tracer } from "../telemetry/tracer.ts";
+import type { ModelRequest, Usage } from "../protocol/messages.ts";
+import { type ChatTelemetry, observeChat } from "../telemetry/chat.ts";
+import type { Span } from "../telemetry/tracer.ts";
 import { TurnTimedOut } from "./failure.ts";
 import type { Tally } from "./tally.ts";
 
@@ -35,7 +36,7 @@ export interface SummariserOptions {
   readonly provider: Provider;
   readonly model: string;
   readonly profile: ModelProfile;
-  readonly tracer: Tracer;
+  readonly telemetry: ChatTelemetry;
   readonly span: Span;
   readonly signal: AbortSignal;
   readonly now: () => number;
@@ -55,8 +56,8 @@ export const summariserPort = (options: SummariserOptions): SummariserPort => ({
     if (options.signal.aborted) return options.signal.reason instanceof TurnTimedOut ? "timeout" : null;
     return error instanceof ModelError ? FAILURES[error.kind] : "transient";
   },
-  call: ({ system, prompt, maxTokens }) => {
-    const { provider, model, profile, tracer, span, now } = options;
+  call: async ({ system, prompt, maxTokens }) => {
+    const { provider, model, profile, telemetry, span, now } = options;
     const request: ModelRequest = {
       model,
       maxTokens: Math.min(maxTokens, profile.maxOutputTokens),
@@ -64,26 +65,27 @@ export const summariserPort = (options: SummariserOptions): SummariserPort => ({
       tools: [],
       messages: [{ role: "user", content: JSON.stringify([{ type: "text", text: prompt }]), media: [] }],
     };
-    const attributes = chatAttributes.request(provider.name, request, "summarize");
-    return tracer.span(
-      `${genai.operation.chat} ${model}`,
-      { kind: "client", parent: span, attributes },
-      async (chat) => {
-        const startedMs = now();
-        try {
-          const response = await provider.generate(request, {
-            signal: options.signal,
-            deadlineMs: Math.min(options.deadlineMs, startedMs + CEILING_MS),
-            onDelta: options.heartbeat,
-          });
-          chat.setAttributes(chatAttributes.response(response));
-          const { text, stopReason, usage } = response;
-          options.addApart({ purpose: "summarize", model: response.model, usage, prices: profile.prices });
-          return { text, stopReason, usage, model: response.model };
-        } finally {
-          options.onProviderTime(now() - startedMs);
-        }
-      },
-    );
+    const observed = {
+      provider: provider.name,
+      request,
+      purpose: "summarize",
+      parent: span,
+      costUsd: (usage: Usage) => costUsd(profile.prices, usage),
+    } as const;
+    const startedMs = now();
+    try {
+      const response = await observeChat(telemetry, observed, () =>
+        provider.generate(request, {
+          signal: options.signal,
+          deadlineMs: Math.min(options.deadlineMs, startedMs + CEILING_MS),
+          onDelta: options.heartbeat,
+        }),
+      );
+      const { text, stopReason, usage } = response;
+      options.addApart({ purpose: "summarize", model: response.model, usage, prices: profile.prices });
+      return { text, stopReason, usage, model: response.model };
+    } finally {
+      options.onProviderTime(now() - startedMs);
+    }
   },
 });

@@ -4,6 +4,7 @@ import { eraseSession, takeDueErasures } from "../store/erasures.ts";
 import { expireIdempotencyKeys } from "../store/expiry.ts";
 import { expireEvents, expirePayloads, unusedFor, unusedSessions } from "../store/retention.ts";
 import { strandedRuns } from "../store/take.ts";
+import { metric } from "../telemetry/genai.ts";
 import type { Deps } from "./deps.ts";
 import type { MaintenanceTask, TaskEnd } from "./maintenance.ts";
 import { refreshProfiles } from "./refresh-profiles.ts";
@@ -36,6 +37,7 @@ const sendForStranded = async (deps: Deps): Promise<TaskEnd> => {
     deps.queue,
     runs.map((run) => ({ v: 1, type: "run_turn", ...run })),
   );
+  deps.meter.add(metric.runsStranded, runs.length);
   deps.log.info("sent for stranded runs", { runs: runs.length });
   return "done";
 };

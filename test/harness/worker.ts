@@ -7,6 +7,7 @@ import { tracedBucket } from "../../src/files/traced-bucket.ts";
 import type { NewId } from "../../src/protocol/ids.ts";
 import { connect } from "../../src/store/db.ts";
 import { createLog } from "../../src/telemetry/log.ts";
+import { noTelemetry } from "../../src/telemetry/none.ts";
 import { noopTracer } from "../../src/telemetry/tracer.ts";
 import type { Deps } from "../../src/turns/deps.ts";
 import type { QueueMessage } from "../../src/turns/queue.ts";
@@ -178,7 +179,7 @@ export const createWorker = (name: string, world: WorkerWorld, options: WorkerOp
     ),
     bucket: tracedBucket(counted(world.bucket, self), noopTracer, sleep),
     queue: queueOf(self, world.send),
-    tracer: noopTracer,
+    ...noTelemetry,
     log: createLog({
       level: "info",
       sink: (line) => facts.push({ ...JSON.parse(line), order: world.order() }),

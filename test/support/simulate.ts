@@ -35,6 +35,7 @@ import type { Provider } from "../../src/models/provider.ts";
 import { type MessageId, type RunId, type SessionId, seq } from "../../src/protocol/ids.ts";
 import type { LogRow, ModelRequest, Origin, ViewMessage } from "../../src/protocol/messages.ts";
 import type { Middleware, RunContext } from "../../src/protocol/middleware.ts";
+import { noTelemetry } from "../../src/telemetry/none.ts";
 import { noopSpan, noopTracer } from "../../src/telemetry/tracer.ts";
 import { resultBlocks, resultsContent } from "../../src/turns/results.ts";
 import { createJudge } from "./judge.ts";
@@ -320,6 +321,7 @@ export const simulate = async (
       countTokens: plan.canCount ? readingOf : undefined,
       events: {
         compacting: () => undefined,
+        attempted: () => undefined,
         compacted: () => {
           if (sabotage.committed === undefined) return;
           live.view = sabotage.committed(live.view, rows);
@@ -407,6 +409,7 @@ export const simulate = async (
     };
 
     const turnOf: Turn = {
+      telemetry: { ...noTelemetry, now: () => 0 },
       run,
       rows,
       stack: [probe, compaction(options), promptCache, memory],
@@ -452,6 +455,7 @@ export const simulate = async (
         maxRequestBytes: plan.maxBytes,
         deadlineMs: Number.MAX_SAFE_INTEGER,
         withinBudget: () => true,
+        costUsd: () => null,
       },
       now: () => 0,
       sleep: async () => undefined,

@@ -1,55 +1,15 @@
 /** The spans of a turn, read from a real OTLP receiver over HTTP. */
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { type CollectedSpan, type Collector, startCollector } from "../support/collector.ts";
 import { type Call, callerOf, makeTenant, startTestPlatform, type TestPlatform } from "../support/platform.ts";
-import { type Receiver, startReceiver } from "../support/receiver.ts";
-
-interface Span {
-  readonly name: string;
-  readonly kind: number;
-  readonly spanId: string;
-  readonly parentSpanId?: string;
-  readonly attributes: Readonly<Record<string, unknown>>;
-  readonly error: boolean;
-}
-
-interface OtlpValue {
-  readonly stringValue?: string;
-  readonly intValue?: number | string;
-  readonly boolValue?: boolean;
-  readonly arrayValue?: { readonly values: readonly OtlpValue[] };
-}
 
 let platform: TestPlatform;
-let collector: Receiver;
+let collector: Collector;
 let call: Call;
-const spans: Span[] = [];
 const bodies: string[] = [];
 
-const readValue = (value: OtlpValue): unknown =>
-  value.arrayValue === undefined
-    ? (value.stringValue ?? value.boolValue ?? Number(value.intValue))
-    : value.arrayValue.values.map(readValue);
-
-const take = (body: string): void => {
-  bodies.push(body);
-  for (const resource of JSON.parse(body).resourceSpans) {
-    for (const scope of resource.scopeSpans) {
-      for (const span of scope.spans) {
-        const attributes = span.attributes.map(({ key, value }: { key: string; value: OtlpValue }) => [
-          key,
-          readValue(value),
-        ]);
-        spans.push({ ...span, attributes: Object.fromEntries(attributes), error: span.status.code === 2 });
-      }
-    }
-  }
-};
-
 beforeAll(async () => {
-  collector = await startReceiver((_request, body, response) => {
-    take(body);
-    response.end("{}");
-  });
+  collector = await startCollector();
   platform = await startTestPlatform({ variables: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
   call = callerOf(platform.url, await makeTenant(platform.database));
 }, 120_000);
@@ -57,14 +17,10 @@ afterAll(async () => {
   await platform.close();
   collector.close();
 });
-
-const named = (name: string): readonly Span[] => spans.filter((span) => span.name === name);
-const only = (name: string): Span => {
-  const [span, ...others] = named(name);
-  if (span === undefined || others.length > 0)
-    throw new Error(`${others.length + 1} spans ${name}; there are ${spans.map((each) => each.name).join(", ")}`);
-  return span;
-};
+afterEach(() => {
+  bodies.push(...collector.posts.map(({ body }) => body));
+  collector.clear();
+});
 
 describe("the spans of a turn", () => {
   it("are the request, the agent, its model calls and tools, with the database and the bucket below", async () => {
@@ -83,10 +39,10 @@ describe("the spans of a turn", () => {
     });
     platform.simulator.enqueue({ reply: { content: "A private answer." } });
     const { body } = await call("POST", "/v1/sessions/key:traced%20key/turns", { input: "a private question" });
-    await vi.waitFor(() => only("invoke_agent hango"), { timeout: 10_000 });
+    await collector.arrived("invoke_agent hango");
 
-    const server = only("POST /v1/sessions/{id}/turns");
-    const agent = only("invoke_agent hango");
+    const server = collector.only("POST /v1/sessions/{id}/turns");
+    const agent = collector.only("invoke_agent hango");
     expect(agent.parentSpanId).toBe(server.spanId);
     expect(agent.attributes).toMatchObject({
       "gen_ai.operation.name": "invoke_agent",
@@ -94,7 +50,7 @@ describe("the spans of a turn", () => {
       "hango.run.id": body.id,
       "hango.turn.steps": 2,
     });
-    const chats = named("chat claude-sonnet-5-5");
+    const chats = collector.named("chat claude-sonnet-5-5");
     expect(chats.map((chat) => [chat.kind, chat.parentSpanId])).toEqual([
       [3, agent.spanId],
       [3, agent.spanId],
@@ -106,60 +62,66 @@ describe("the spans of a turn", () => {
       "gen_ai.response.finish_reasons": ["end_turn"],
       "hango.call.purpose": "turn",
     });
-    const prompt = (chat: Span | undefined) => Number(chat?.attributes["gen_ai.usage.input_tokens"]);
+    const prompt = (chat: CollectedSpan | undefined) => Number(chat?.attributes["gen_ai.usage.input_tokens"]);
     const { usage } = body;
     expect(prompt(chats[0]) + prompt(chats[1])).toBe(
       usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens,
     );
-    const tool = only("execute_tool write_file");
+    const tool = collector.only("execute_tool write_file");
     expect(tool).toMatchObject({
       kind: 1,
       parentSpanId: agent.spanId,
-      attributes: { "gen_ai.tool.name": "write_file", "gen_ai.tool.call.id": "toolu_1" },
+      attributes: {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "write_file",
+        "gen_ai.tool.call.id": "toolu_1",
+        "gen_ai.tool.type": "function",
+      },
     });
-    expect(named("r2 put").map((span) => span.parentSpanId)).toContain(tool.spanId);
-    expect(only("postgres begin").parentSpanId).toBe(server.spanId);
+    expect(collector.named("r2 put").map((span) => span.parentSpanId)).toContain(tool.spanId);
+    expect(collector.only("postgres begin").parentSpanId).toBe(server.spanId);
     for (const name of ["postgres store assistant", "postgres store results", "postgres finish"])
-      expect(only(name).parentSpanId).toBe(agent.spanId);
+      expect(collector.only(name).parentSpanId).toBe(agent.spanId);
   });
 
   it("say that it failed, and how, when it did", async () => {
-    spans.length = 0;
     const session = (await call("POST", "/v1/sessions", {})).body.id;
     platform.simulator.enqueue({ fault: { kind: "status", status: 400, message: "private reason" } });
     await call("POST", `/v1/sessions/${session}/turns`, { input: "go" });
-    await vi.waitFor(() => only("invoke_agent hango"), { timeout: 10_000 });
-    expect(only("invoke_agent hango")).toMatchObject({
+    await collector.arrived("invoke_agent hango");
+    expect(collector.only("invoke_agent hango")).toMatchObject({
       error: true,
       attributes: { "error.type": "provider_rejected" },
     });
-    expect(only("chat claude-sonnet-5-5")).toMatchObject({ error: true, attributes: { "error.type": "ModelError" } });
+    expect(collector.only("chat claude-sonnet-5-5")).toMatchObject({
+      error: true,
+      attributes: { "error.type": "invalid_request" },
+    });
   });
 
   it("(S6) have a name of few, whatever name the model calls a tool by", async () => {
-    spans.length = 0;
     const session = (await call("POST", "/v1/sessions", {})).body.id;
     const called = { type: "tool_use" as const, id: "toolu_2", name: "made_up_by_the_model", input: {} };
     platform.simulator.enqueue({ reply: { content: [called] } });
     platform.simulator.enqueue({ reply: { content: "There is no such tool." } });
     await call("POST", `/v1/sessions/${session}/turns`, { input: "go" });
-    await vi.waitFor(() => only("invoke_agent hango"), { timeout: 10_000 });
-    expect(only("execute_tool (unknown)").attributes).toMatchObject({ "gen_ai.tool.name": "made_up_by_the_model" });
+    await collector.arrived("invoke_agent hango");
+    expect(collector.only("execute_tool (unknown)").attributes).toMatchObject({
+      "gen_ai.tool.name": "made_up_by_the_model",
+    });
   });
 
   it("of a subagent hang below the call that it works for", async () => {
-    spans.length = 0;
     const session = (await call("POST", "/v1/sessions", {})).body.id;
     await call("POST", `/v1/sessions/${session}/turns`, { input: "delegate: list /" });
-    await vi.waitFor(() => only("invoke_agent hango"), { timeout: 10_000 });
-    const agent = only("invoke_agent subagent");
-    expect(agent.parentSpanId).toBe(only("execute_tool task").spanId);
+    await collector.arrived("invoke_agent hango");
+    const agent = collector.only("invoke_agent subagent");
+    expect(agent.parentSpanId).toBe(collector.only("execute_tool task").spanId);
     expect(agent.attributes["gen_ai.agent.name"]).toBe("general-purpose");
-    expect(only("execute_tool ls").parentSpanId).toBe(agent.spanId);
-    const purposes = named("chat claude-sonnet-5-5").map((chat) => [
-      chat.parentSpanId === agent.spanId,
-      chat.attributes["hango.call.purpose"],
-    ]);
+    expect(collector.only("execute_tool ls").parentSpanId).toBe(agent.spanId);
+    const purposes = collector
+      .named("chat claude-sonnet-5-5")
+      .map((chat) => [chat.parentSpanId === agent.spanId, chat.attributes["hango.call.purpose"]]);
     expect(purposes).toEqual([
       [false, "turn"],
       [true, "subagent"],

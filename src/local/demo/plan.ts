@@ -1,5 +1,5 @@
 /** From a recording to what is sent: the session, each turn's input, and the simulator's script. */
-import { OWN_TOOLS } from "../../api/session-tools.ts";
+import { OWN_TOOLS } from "../../protocol/own-tools.ts";
 import type { ScriptBlock, ScriptEntry } from "../simulator/script.ts";
 import { type Block, type Message, memberText, type Recording, RecordingError } from "./recording.ts";
 import { answersOf, type RecordedResult, splitTurns } from "./split.ts";

@@ -55,6 +55,7 @@ const send = async (
     countTokens: async () => counted,
     events: {
       compacting: () => undefined,
+      attempted: () => undefined,
       compacted: (facts) => void steps.push(...facts.steps),
       refused: ({ why }) => void steps.push(why.kind === "guard" ? `guard ${why.guard}` : why.kind),
       usage: () => undefined,

@@ -61,6 +61,7 @@ const session = (calibration: Calibration | null) => {
     countTokens: undefined,
     events: {
       compacting: () => undefined,
+      attempted: () => undefined,
       compacted: (facts) => void steps.push(...facts.steps),
       refused: ({ why }) => void steps.push(why.kind),
       usage: () => undefined,

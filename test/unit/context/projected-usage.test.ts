@@ -48,6 +48,7 @@ const called = async (live: LiveView, answer: Partial<ModelResponse> = {}) => {
     countTokens: undefined,
     events: {
       compacting: () => undefined,
+      attempted: () => undefined,
       compacted: (facts) => void steps.push(...facts.steps),
       refused: () => undefined,
       usage: ({ estimate, projected }) => void told.push({ estimate, projected }),

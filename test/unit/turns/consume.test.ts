@@ -1,12 +1,18 @@
 import { describe, expect, it } from "vitest";
 import type { SessionId, TenantId } from "../../../src/protocol/ids.ts";
 import { createLog } from "../../../src/telemetry/log.ts";
+import { recordingMeter } from "../../../src/telemetry/meter.ts";
+import { recordingTracer } from "../../../src/telemetry/recording.ts";
 import { consume } from "../../../src/turns/consume.ts";
 import type { Deps } from "../../../src/turns/deps.ts";
 import type { QueueMessage } from "../../../src/turns/queue.ts";
 
 /** The only part of the dependencies that the door itself uses. */
+const meter = recordingMeter();
+const tracer = recordingTracer();
 const deps = {
+  meter,
+  tracer,
   log: createLog({ level: "error", sink: () => undefined, traceIds: () => undefined }),
 } as unknown as Deps;
 
@@ -63,6 +69,34 @@ describe("the queue door", () => {
     const { batch, said } = batchOf([erase("a")], "hango-work", attempts);
     await consume(deps, batch, { handlers: failing, givenUp: {} });
     expect(said).toEqual([`0 retry ${seconds}`]);
+  });
+
+  it("gives each message a span of its own in the trace of its sender, failed where it failed", async () => {
+    const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
+    const { batch } = batchOf([{ ...erase("traced"), traceparent }], "hango-traced");
+    await consume(deps, batch, { handlers: failing, givenUp: {} });
+    expect(tracer.only("process hango-traced")).toMatchObject({
+      kind: "consumer",
+      remoteParent: traceparent,
+      error: "Error",
+      attributes: {
+        "messaging.system": "cloudflare_queues",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": "hango-traced",
+        "messaging.message.id": "0",
+        "hango.queue.message.type": "erase_objects",
+      },
+    });
+  });
+
+  it("counts what was given up by its type, and what nobody knows as unknown", async () => {
+    const before = meter.points.length;
+    const { batch } = batchOf([erase("a"), { v: 2 }], "hango-dead");
+    await consume(deps, batch, { handlers: { erase_objects: async () => undefined }, givenUp: {} });
+    expect(meter.points.slice(before)).toEqual([
+      { name: "hango.queue.dead_letters", value: 1, attributes: { "hango.queue.message.type": "erase_objects" } },
+      { name: "hango.queue.dead_letters", value: 1, attributes: { "hango.queue.message.type": "unknown" } },
+    ]);
   });
 
   it.each([

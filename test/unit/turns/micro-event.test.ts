@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { NO_SIZES } from "../../../src/context/micro.ts";
 import { EMPTY_SECTIONS } from "../../../src/context/sections.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
+import { recordingMeter } from "../../../src/telemetry/meter.ts";
 import { noopSpan } from "../../../src/telemetry/tracer.ts";
 import { isBaseReadable } from "../../../src/turns/micro-base.ts";
 import { type MicroPassFacts, microEvent, tellOfPass } from "../../../src/turns/micro-event.ts";
@@ -67,21 +68,22 @@ describe("the event of a pass (section 11)", () => {
 
   it("is one line of the log, one count and, of a committed pass, one event of its span", () => {
     const lines: string[] = [];
-    const counts: unknown[] = [];
+    const meter = recordingMeter();
     const events: string[] = [];
     const quiet = () => undefined;
     const log = { debug: quiet, warn: quiet, error: quiet, info: (msg: string) => lines.push(msg), with: () => log };
-    const told = {
-      span: { ...noopSpan, addEvent: (name: string) => events.push(name) },
-      count: (name: string, attributes: object) => counts.push([name, attributes]),
-    };
-    tellOfPass({ log }, told, facts);
-    tellOfPass({ log }, told, { ...facts, outcome: "discarded_late" });
-    expect(lines).toEqual(["a micro-compaction pass", "a micro-compaction pass"]);
+    const span = { ...noopSpan, addEvent: (name: string) => events.push(name) };
+    tellOfPass({ log, meter }, span, facts);
+    tellOfPass({ log, meter }, span, { ...facts, outcome: "discarded_late" });
+    tellOfPass({ log, meter }, span, { ...facts, outcome: "blocked", why: "cooldown" });
+    expect(lines).toEqual(Array.from({ length: 3 }, () => "a micro-compaction pass"));
     expect(events).toEqual(["gen_ai.conversation.compacted"]);
-    expect(counts).toEqual([
-      ["hango.context.compactions", { reason: "micro", outcome: "committed" }],
-      ["hango.context.compactions", { reason: "micro", outcome: "discarded_late" }],
+    expect(meter.points.map(({ name, value, attributes }) => [name, value, attributes])).toEqual([
+      ["hango.context.compactions", 1, { reason: "micro", outcome: "committed" }],
+      ["hango.context.evicted_messages", facts.sizes.exchangeMessages, {}],
+      ["hango.context.compactions", 1, { reason: "micro", outcome: "discarded_late" }],
+      ["hango.context.compactions", 1, { reason: "micro", outcome: "blocked" }],
+      ["hango.guard.blocked", 1, { guard: "cooldown" }],
     ]);
   });
 });

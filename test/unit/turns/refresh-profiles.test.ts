@@ -3,7 +3,7 @@ import { parseConfig } from "../../../src/config.ts";
 import { type Simulator, startSimulator } from "../../../src/local/simulator/server.ts";
 import { newId } from "../../../src/protocol/ids.ts";
 import { createLog } from "../../../src/telemetry/log.ts";
-import { noopTracer } from "../../../src/telemetry/tracer.ts";
+import { noTelemetry } from "../../../src/telemetry/none.ts";
 import type { Deps } from "../../../src/turns/deps.ts";
 import { refreshProfiles } from "../../../src/turns/refresh-profiles.ts";
 import { type TestDatabase, testDatabase } from "../../support/database.ts";
@@ -39,7 +39,7 @@ const depsFor = (baseUrl: string, more: Readonly<Record<string, string>> = {}): 
     db: connectTo(database),
     bucket: config.files,
     queue: config.queue,
-    tracer: noopTracer,
+    ...noTelemetry,
     log: createLog({ level: "debug", sink: (line) => logged.push(line), traceIds: () => undefined }),
     newId,
     now: () => Date.now(),

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { ModelError } from "../../../src/models/errors.ts";
 import { profileFor } from "../../../src/models/profiles.ts";
 import type { Provider } from "../../../src/models/provider.ts";
-import { noopSpan, noopTracer } from "../../../src/telemetry/tracer.ts";
+import { noTelemetry } from "../../../src/telemetry/none.ts";
+import { noopSpan } from "../../../src/telemetry/tracer.ts";
 import { HandedOver, RunCancelled, TurnTimedOut } from "../../../src/turns/failure.ts";
 import { summariserPort } from "../../../src/turns/summariser-port.ts";
 
@@ -24,7 +25,7 @@ const failureOf = (error: unknown, reason?: unknown) => {
     provider,
     model: "m",
     profile: profileFor("m", new Map()),
-    tracer: noopTracer,
+    telemetry: { ...noTelemetry, now: () => 0 },
     span: noopSpan,
     signal: ending.signal,
     now: () => 0,

@@ -9,6 +9,7 @@ import { type Config, parseConfig } from "../../../src/config.ts";
 import { newId } from "../../../src/protocol/ids.ts";
 import { connect } from "../../../src/store/db.ts";
 import { createLog } from "../../../src/telemetry/log.ts";
+import { noTelemetry } from "../../../src/telemetry/none.ts";
 import { noopTracer } from "../../../src/telemetry/tracer.ts";
 import type { Deps } from "../../../src/turns/deps.ts";
 import type { QueueMessage } from "../../../src/turns/queue.ts";
@@ -133,7 +134,7 @@ export const harness = async ({ kind = "pglite", env = {} }: HarnessOptions = {}
     ),
     bucket,
     queue,
-    tracer: noopTracer,
+    ...noTelemetry,
     log: createLog({ level: "debug", sink: (line) => logged.push(line), traceIds: () => undefined }),
     newId,
     now: Date.now,
