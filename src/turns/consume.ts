@@ -8,8 +8,11 @@ import { eraseObjects } from "./erase.ts";
 import { microCompact } from "./micro-compact.ts";
 import type { QueueHandlers, QueueMessage } from "./queue.ts";
 
-/** The queue of messages that failed too often; nothing is retried from there (`wrangler.toml`). */
-const DEAD_LETTERS = "hango-dead";
+/**
+ * The name of a queue of messages that failed too often, from where nothing is retried (`wrangler.toml`): it has the word `dead`, so that every
+ * environment can have its own.
+ */
+const DEAD_LETTERS = /(^|-)dead(-|$)/;
 
 /** Wait before a failed message is delivered again the first time, in s; the platform counts the attempts. */
 const RETRY_DELAY_SECONDS = 30;
@@ -82,7 +85,7 @@ export const consume = async (
   batch: MessageBatch<unknown>,
   { handlers, givenUp }: ConsumeOptions,
 ): Promise<void> => {
-  const dead = batch.queue === DEAD_LETTERS;
+  const dead = DEAD_LETTERS.test(batch.queue);
   const responsible = dead ? givenUp : handlers;
   for (const message of batch.messages) {
     const { body } = message;

@@ -89,6 +89,18 @@ describe("the queue door", () => {
     });
   });
 
+  it.each([
+    ["hango-dead", true],
+    ["hango-dead-staging", true],
+    ["staging-hango-dead", true],
+    ["hango-deadline", false],
+    ["hango-work", false],
+  ])("takes the messages of %s for given up: %s", async (queue, isDead) => {
+    const { batch, said } = batchOf([erase("a")], queue);
+    await consume(deps, batch, { handlers: failing, givenUp: {} });
+    expect(said).toEqual([isDead ? "0 ack" : "0 retry 30"]);
+  });
+
   it("counts what was given up by its type, and what nobody knows as unknown", async () => {
     const before = meter.points.length;
     const { batch } = batchOf([erase("a"), { v: 2 }], "hango-dead");
