@@ -88,6 +88,15 @@ export const variables = {
     },
     text(/^\S{24,}$/),
   ),
+  HANGO_ADMIN_KEY_PREVIOUS: variable.optional(
+    {
+      description:
+        "The operator's key before, while it is changed: it is taken like the new one, and callbacks are signed with the secrets of both. See docs/operations.md.",
+      allowed: "at least 24 characters without white space",
+      secret: true,
+    },
+    text(/^\S{24,}$/),
+  ),
   HANGO_DEFAULT_MODEL: variable.defaulted(
     {
       description: "Model of a session that names none.",
@@ -415,6 +424,8 @@ export const parseConfig = (env: unknown) => {
     /** Of a model call, whoever serves it. */
     providerMaxRetries: v.HANGO_PROVIDER_MAX_RETRIES,
     adminKey: v.HANGO_ADMIN_KEY,
+    /** Undefined but while the operator's key is changed. */
+    previousAdminKey: v.HANGO_ADMIN_KEY_PREVIOUS,
     defaultModel: v.HANGO_DEFAULT_MODEL,
     modelProfiles: v.HANGO_MODEL_PROFILES ?? (new Map() as ModelProfiles),
     context: {

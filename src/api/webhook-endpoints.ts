@@ -99,7 +99,7 @@ const registerRead = (app: App): void => {
       operationId: "getCallbackSecret",
       summary: "Read the callback secret",
       description:
-        "The secret that what is sent to the `callback_url` of a turn is signed with: one a tenant, and the same until the deployment's `HANGO_ADMIN_KEY` changes.",
+        "The secret that what is sent to the `callback_url` of a turn is signed with: one a tenant, and the same until the deployment's `HANGO_ADMIN_KEY` changes; while `HANGO_ADMIN_KEY_PREVIOUS` is set, with that key's secret as well.",
       responses: {
         200: json(
           z.object({ type: z.literal("callback_secret"), secret: z.string() }).openapi("CallbackSecret"),

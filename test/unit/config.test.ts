@@ -38,6 +38,7 @@ describe("the configuration", () => {
       providerMaxRetries: 2,
       openai: undefined,
       adminKey: "0123456789abcdef01234567",
+      previousAdminKey: undefined,
       defaultModel: "claude-sonnet-5-5",
       modelProfiles: new Map(),
       context: {
@@ -97,6 +98,7 @@ describe("the configuration", () => {
       HANGO_REQUEST_MAX_BYTES: "32000000",
       HANGO_ALLOW_PRIVATE_URLS: true,
       HANGO_CAPTURE_CONTENT: "1",
+      HANGO_ADMIN_KEY_PREVIOUS: "76543210fedcba9876543210",
       HANGO_DB_TIMEOUT_MS: "500",
       HANGO_DB_FETCH_ENDPOINT: "http://127.0.0.1:5433/sql",
       HANGO_LOG_LEVEL: "debug",
@@ -114,6 +116,7 @@ describe("the configuration", () => {
       providerMaxRetries: 0,
       openai: { apiKey: "sk-openai", baseUrl: "http://127.0.0.1:8000/v1" },
       adminKey: minimal.HANGO_ADMIN_KEY,
+      previousAdminKey: "76543210fedcba9876543210",
       defaultModel: "m",
       modelProfiles: new Map([["m", { maxInputTokens: 5, maxOutputTokens: 2 }]]),
       context: {

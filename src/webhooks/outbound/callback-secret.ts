@@ -22,3 +22,14 @@ export const callbackSecret = async (adminKey: string, tenantId: TenantId): Prom
   const mac = await crypto.subtle.sign("HMAC", key, encoder.encode(`${PURPOSE}\n${tenantId}`));
   return SECRET_PREFIX + base64(new Uint8Array(mac));
 };
+
+/** The secrets that callbacks are signed with: two while the operator's key is changed, so that a receiver may take its time to read the new one. */
+export const callbackSecrets = (
+  { adminKey, previousAdminKey }: { readonly adminKey: string; readonly previousAdminKey: string | undefined },
+  tenantId: TenantId,
+): Promise<readonly string[]> =>
+  Promise.all(
+    [adminKey, ...(previousAdminKey === undefined ? [] : [previousAdminKey])].map((key) =>
+      callbackSecret(key, tenantId),
+    ),
+  );

@@ -5,7 +5,7 @@ import type { MaintenanceTask, TaskEnd } from "../../turns/maintenance.ts";
 import type { QueueHandlers, WebhookDelivery } from "../../turns/queue.ts";
 import { sendAll } from "../../turns/send-batch.ts";
 import { type AttemptOutcome, attemptDelivery } from "./attempt.ts";
-import { callbackSecret } from "./callback-secret.ts";
+import { callbackSecrets } from "./callback-secret.ts";
 import { retryDelaySeconds } from "./retry-delay.ts";
 
 /** Longest wait for a receiver's answer, in ms. */
@@ -38,7 +38,7 @@ export const deliverWebhook = async (deps: Deps, message: WebhookDelivery): Prom
   const claimed = await claimDelivery(db, tenantId, deliveryId);
   if (claimed === undefined) return;
   const { endpointId, attempt } = claimed;
-  const secrets = endpointId === null ? [await callbackSecret(config.adminKey, tenantId)] : claimed.secrets;
+  const secrets = endpointId === null ? await callbackSecrets(config, tenantId) : claimed.secrets;
   const outcome: AttemptOutcome = claimed.enabled
     ? await attemptDelivery({
         id: claimed.id,

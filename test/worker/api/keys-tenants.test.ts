@@ -170,3 +170,19 @@ describe("/v1/tenants", () => {
     });
   });
 });
+
+describe("the operator's key, while it is changed", () => {
+  const BEFORE = "operator-key-before-this-one";
+
+  it("is the new one or the one before, and nothing else; afterwards the new one alone", async () => {
+    const changing = await harness({ env: { HANGO_ADMIN_KEY_PREVIOUS: BEFORE } });
+    const statuses = (of: Harness) =>
+      Promise.all(
+        [ADMIN_KEY, BEFORE, BEFORE.slice(0, -1), `${BEFORE}x`].map(
+          async (key) => (await of.call("GET", "/v1/tenants", { key })).status,
+        ),
+      );
+    expect(await statuses(changing)).toEqual([200, 200, 401, 401]);
+    expect(await statuses(api)).toEqual([200, 401, 401, 401]);
+  });
+});

@@ -166,6 +166,16 @@ describe("a delivery", () => {
     expect(isSigned(await receiver.request(0), await callbackSecret(ADMIN_KEY, tenantId))).toBe(true);
   });
 
+  it("to a callback is signed with the secrets of both operator's keys, while the key is changed", async () => {
+    await database.sql("update webhook_deliveries set endpoint_id = null where id = $1", [deliveryId]);
+    const previousAdminKey = "the-operator-key-before-0123456789";
+    await deliverWebhook({ ...deps, config: { ...deps.config, allowPrivateUrls: true, previousAdminKey } }, message());
+    const request = await receiver.request(0);
+    for (const key of [ADMIN_KEY, previousAdminKey])
+      expect(isSigned(request, await callbackSecret(key, tenantId))).toBe(true);
+    expect(isSigned(request, await callbackSecret("another-operator-key-0123456789", tenantId))).toBe(false);
+  });
+
   it("goes to the URL that its endpoint has by then", async () => {
     await database.sql("update webhook_endpoints set url = url || '/new' where id = $1", [endpointId]);
     await deliver();
