@@ -2,7 +2,7 @@
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inflateSync } from "node:zlib";
-import { type Browser, chromium as chromiumType, type Page } from "playwright-core";
+import { type Browser, chromium as chromiumType, type Locator, type Page } from "playwright-core";
 import { expect } from "vitest";
 import { chromium, isExecutable, programOf } from "../../src/local/debian-packages.ts";
 import { PROJECT } from "../../src/local/steps.ts";
@@ -94,6 +94,10 @@ export const shoot = async (page: Page, name: string): Promise<string> => {
   expect(distinctRows, `${name}.png is blank`).toBeGreaterThan(BLANK_ROWS);
   return path;
 };
+
+/** The text of an element as a person reads it, on one line. */
+export const wordsOf = async (element: Locator): Promise<string> =>
+  ((await element.textContent()) ?? "").replaceAll(/\s+/g, " ").trim();
 
 /** Whether the page is no wider than its window: nothing to be moved sideways on a phone. */
 export const fitsWidth = (page: Page): Promise<boolean> =>

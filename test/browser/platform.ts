@@ -6,6 +6,9 @@ import { expect } from "vitest";
 import { type Platform, startPlatform } from "../../src/local/platform.ts";
 import { MODEL, talk } from "../support/compaction.ts";
 
+/** What the Worker answers where there is nothing. */
+export const NO_SUCH_PATH = "There is no such path; /docs lists those that exist.";
+
 export interface BrowsedPlatform {
   readonly platform: Platform;
   close(): Promise<void>;
@@ -15,7 +18,14 @@ export const startBrowsedPlatform = async (env: Readonly<Record<string, string>>
   const dataDir = await mkdtemp(join(tmpdir(), "hango-browser-"));
   const remove = (): Promise<void> => rm(dataDir, { recursive: true, force: true });
   try {
-    const options = { port: 0, dataDir, env, showsTelemetry: true, onLog: () => undefined, onProgress: () => undefined };
+    const options = {
+      port: 0,
+      dataDir,
+      env,
+      showsTelemetry: true,
+      onLog: () => undefined,
+      onProgress: () => undefined,
+    };
     const platform = await startPlatform(options);
     const close = async (): Promise<void> => {
       await platform.close();
@@ -30,11 +40,15 @@ export const startBrowsedPlatform = async (env: Readonly<Record<string, string>>
 
 const WINDOW_TOKENS = 20_000;
 
-const post = async ({ url, apiKey }: Platform, path: string, body: object): Promise<Readonly<Record<string, unknown>>> => {
+const post = async (
+  { url, apiKey }: Platform,
+  path: string,
+  body: object,
+): Promise<Readonly<Record<string, unknown>>> => {
   const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json" };
   const response = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
   const answer: Readonly<Record<string, unknown>> = await response.json();
-  expect([response.ok, answer.error]).toEqual([true, response.ok ? (answer.error ?? undefined) : undefined]);
+  if (!response.ok) throw new Error(`${path} answered ${response.status}: ${JSON.stringify(answer)}`);
   return answer;
 };
 

@@ -54,7 +54,7 @@ time { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .compaction .facts { margin-bottom: 0; }
 .legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.1rem; list-style: none; margin: 0.75rem 0; padding: 0; }
 .legend svg { height: 0.8rem; margin-right: 0.35rem; vertical-align: -0.05rem; width: 0.8rem; }
-.scale, .span > summary { column-gap: 0.75rem; display: grid; grid-template-columns: minmax(15rem, 2fr) minmax(0, 3fr) 5.5rem; }
+.scale, .span > summary { column-gap: 0.75rem; display: grid; grid-template-columns: minmax(15rem, 2.6fr) minmax(0, 3fr) 5.5rem; }
 .scale { color: var(--quiet); font-size: 0.8rem; padding: 0 0.4rem; }
 .scale div { display: flex; justify-content: space-between; }
 .span { border-top: 1px solid var(--line); }
@@ -62,6 +62,7 @@ time { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .span > summary { align-items: center; cursor: pointer; list-style: none; padding: 0.3rem 0.4rem; }
 .span > summary::-webkit-details-marker { display: none; }
 .span > summary .name { align-items: baseline; display: flex; flex-wrap: wrap; gap: 0 0.4rem; overflow-wrap: anywhere; }
+.span > summary .name > .badge:last-child { margin-right: 0.4rem; }
 .span > summary .name::before { color: var(--quiet); content: "▸"; flex: none; font-size: 0.8em; width: 0.8em; }
 .span[open] > summary .name::before { content: "▾"; }
 .span[open] > summary { background: var(--soft); }
@@ -81,6 +82,10 @@ td { overflow-wrap: anywhere; }
 .pairs th { color: var(--quiet); font-weight: 400; overflow-wrap: anywhere; width: 38%; }
 .pairs td { white-space: pre-wrap; }
 .attributes { display: flex; flex-wrap: wrap; gap: 0.1rem 0.9rem; }
+.metric { table-layout: fixed; }
+.metric th.number { width: 7.5rem; }
+.metric td.number { font-size: 0.9rem; }
+.metric th:last-child:not(.number) { width: 8rem; }
 .shape { height: 1.4rem; vertical-align: middle; width: 7rem; }
 .shape rect { fill: var(--agent); }
 .empty { background: var(--soft); border-radius: 6px; margin: 1.5rem 0; padding: 1rem 1.25rem; }
@@ -88,6 +93,7 @@ footer { border-top: 1px solid var(--line); margin-top: 2.5rem; padding-top: 0.7
 .d1 { padding-left: 1rem; } .d2 { padding-left: 2rem; } .d3 { padding-left: 3rem; } .d4 { padding-left: 4rem; } .d5 { padding-left: 5rem; } .d6 { padding-left: 6rem; }
 @media (max-width: 46rem) {
   body { padding: 1rem; }
+  .site strong { flex-basis: 100%; }
   .traces a { grid-template-columns: minmax(0, 1fr) auto auto; }
   .traces .what { grid-column: 1 / -1; grid-row: 1; }
   .scale, .span > summary { grid-template-columns: minmax(0, 1fr) auto; }

@@ -7,7 +7,7 @@ import { amount, counted, unitName } from "./readable.ts";
 const attributesOf = ({ attributes }: Series) => {
   const entries = Object.entries(attributes).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return entries.length === 0
-    ? html`<span class="quiet">all</span>`
+    ? html`<span class="quiet">none</span>`
     : html`<span class="attributes">${entries.map(
         ([name, value]) =>
           html`<span><span class="quiet small">${name}</span> <code>${typeof value === "string" ? value : JSON.stringify(value)}</code></span>`,
@@ -50,11 +50,11 @@ const tableOf = (all: readonly Series[]) => {
   return [
     histograms.length === 0
       ? ""
-      : html`<table class="metric"><thead><tr><th>of</th><th class="number">count</th><th class="number">mean</th><th class="number">p50</th><th class="number">p95</th><th class="number">max</th><th>buckets</th></tr></thead>
+      : html`<table class="metric"><thead><tr><th>attributes</th><th class="number">count</th><th class="number">mean</th><th class="number">p50</th><th class="number">p95</th><th class="number">max</th><th>buckets</th></tr></thead>
 <tbody>${histograms.map(histogramRow)}</tbody></table>`,
     counters.length === 0
       ? ""
-      : html`<table class="metric"><thead><tr><th>of</th><th class="number">total</th></tr></thead>
+      : html`<table class="metric"><thead><tr><th>attributes</th><th class="number">total</th></tr></thead>
 <tbody>${counters.map((series) => html`<tr><td>${attributesOf(series)}</td>${cell("total", amount(series.total, series.unit))}</tr>`)}</tbody></table>`,
   ];
 };

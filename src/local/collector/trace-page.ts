@@ -44,7 +44,7 @@ const pairs = (attributes: Attributes) => {
 
 const eventDetails = (event: SpanEvent, startMs: number) => html`<h3>Event <code>${event.name}</code>
 <span class="quiet">at ${duration(Math.max(0, event.atMs - startMs))}</span>
-${isCompaction(event) ? html`<span class="badge compacted">${sizeWords(compactionOf(event))}</span>` : ""}</h3>
+${isCompaction(event) ? html`<span class="badge compacted">compacted ${sizeWords(compactionOf(event))}</span>` : ""}</h3>
 ${pairs(event.attributes)}`;
 
 const badges = ({ span }: Row) => [
@@ -52,7 +52,7 @@ const badges = ({ span }: Row) => [
   roleOf(span) === "summarizer" ? html`<span class="badge compacted">summariser</span>` : "",
   ...span.events
     .filter(isCompaction)
-    .map((event) => html`<span class="badge compacted">${sizeWords(compactionOf(event))}</span>`),
+    .map((event) => html`<span class="badge compacted">compacted ${sizeWords(compactionOf(event))}</span>`),
   span.attributes[genai.compacted] === true
     ? html`<span class="badge compacted">sees the compacted context</span>`
     : "",
@@ -93,7 +93,7 @@ const compactionPanel = (
   summaryCalls: number,
   summaryMs: number,
 ) => html`<section class="compaction">
-<p><strong>The context was ${sizeWords(compaction)}</strong></p>
+<p><strong>The context was compacted: ${sizeWords(compaction)}</strong></p>
 <dl class="facts small">
 ${fact("messages evicted", compaction.messagesEvicted)}
 ${fact("reason", compaction.reason)}

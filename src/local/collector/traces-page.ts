@@ -23,8 +23,8 @@ export const filterOf = (asked: string | null): Filter => FILTERS.find(([id]) =>
 /** How a compaction changed the size of the context, in words. */
 export const sizeWords = ({ tokensBefore, tokensAfter }: Compaction): string =>
   tokensBefore === undefined || tokensAfter === undefined
-    ? "compacted"
-    : `compacted ${tokensBefore.toLocaleString("en-US")} → ${tokensAfter.toLocaleString("en-US")} tokens`;
+    ? "unknown sizes"
+    : `${tokensBefore.toLocaleString("en-US")} → ${tokensAfter.toLocaleString("en-US")} tokens`;
 
 const workWords = ({ modelCalls, summaryCalls, toolCalls }: TraceSummary): string =>
   [
@@ -42,7 +42,7 @@ const statusBadge = ({ errorCount, httpStatus }: TraceSummary) => {
 const row = (summary: TraceSummary, timeZone: string) => html`<li><a href="/_local/traces/${summary.traceId}">
 <time class="small quiet" datetime="${new Date(summary.startMs).toISOString()}">${clockTime(summary.startMs, timeZone)}</time>
 <span class="what"><span class="name">${summary.name}</span>${statusBadge(summary)}
-${summary.compactions.map((compaction) => html`<span class="badge compacted">${sizeWords(compaction)}</span> `)}
+${summary.compactions.map((compaction) => html`<span class="badge compacted">compacted ${sizeWords(compaction)}</span> `)}
 ${summary.conversationId === undefined ? "" : html`<br><span class="small quiet"><span class="mono">${summary.conversationId}</span> · ${workWords(summary)}</span>`}</span>
 <span class="number small quiet">${counted(summary.spanCount, "span")}</span>
 <span class="number">${duration(summary.durationMs)}</span>
