@@ -88,7 +88,7 @@ export interface Metrics {
 const whole = z.union([z.string().regex(/^\d{1,20}$/), z.int().nonnegative()]);
 const traceId = z.string().regex(/^[0-9a-f]{32}$/i, "should be 32 hexadecimal digits");
 const spanId = z.string().regex(/^[0-9a-f]{16}$/i, "should be 16 hexadecimal digits");
-const attributes = z.array(z.object({ key: z.string(), value: z.unknown() })).default([]);
+const attributes = z.array(z.object({ key: z.string(), value: z.unknown().optional() })).default([]);
 
 const spanShape = z.object({
   traceId,
@@ -179,6 +179,8 @@ const listOf = (value: unknown): readonly unknown[] =>
 
 const readValue = (value: unknown, depth = 0): Value => {
   if (depth > MAX_VALUE_DEPTH) throw new OtlpError(`an attribute is nested deeper than ${MAX_VALUE_DEPTH}`);
+  // OTLP's null has no value at all.
+  if (value === undefined) return null;
   if (!isRecord(value)) throw new OtlpError('an attribute has no value object, such as {"stringValue": "..."}');
   const { stringValue, boolValue, intValue, doubleValue, arrayValue, kvlistValue, bytesValue } = value;
   if (typeof stringValue === "string") return stringValue;
@@ -195,7 +197,6 @@ const readValue = (value: unknown, depth = 0): Value => {
       }),
     );
   }
-  // An empty value is OTLP's null.
   return null;
 };
 

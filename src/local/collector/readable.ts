@@ -32,7 +32,8 @@ export const unitName = (unit: string): string => {
 export const amount = (value: number, unit: string): string => {
   if (unit === "s") return duration(value * 1_000);
   if (unit === "ms") return duration(value);
-  if (unit === "{USD}") return `$${grouped(value, value < 1 ? 6 : 2)}`;
+  if (unit === "{USD}")
+    return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: value < 1 ? 6 : 2 })}`;
   if (unit === "1" || unit === "") return short(value);
   const name = unitName(unit);
   return unit.startsWith("{") && value !== 1 ? `${short(value)} ${name}s` : `${short(value)} ${name}`;
