@@ -6,14 +6,24 @@ const STYLE = `
 :root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 18%, transparent); --soft: color-mix(in srgb, currentColor 6%, transparent); }
 * { box-sizing: border-box; }
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 62rem; padding: 1.5rem; }
-nav ul { columns: 18rem; list-style: none; padding: 0; }
+nav h2 { font-size: 1.1rem; margin: 1.1rem 0 0.2rem; }
+nav ul { columns: 18rem; list-style: none; margin: 0; padding: 0; }
 a { color: inherit; }
 code, pre { font-family: ui-monospace, monospace; font-size: 0.9em; }
 pre { background: var(--soft); border: 1px solid var(--line); border-radius: 6px; overflow-x: auto; padding: 0.75rem; }
 article { border-top: 1px solid var(--line); padding: 0.5rem 0 1rem; }
 .method { border: 1px solid var(--line); border-radius: 4px; display: inline-block; font-weight: 600; min-width: 4.5rem; padding: 0 0.4rem; text-align: center; }
 table { border-collapse: collapse; width: 100%; }
-th, td { border-bottom: 1px solid var(--line); padding: 0.3rem 0.6rem 0.3rem 0; text-align: left; vertical-align: top; }
+th, td { border-bottom: 1px solid var(--line); overflow-wrap: anywhere; padding: 0.3rem 0.6rem 0.3rem 0; text-align: left; vertical-align: top; }
+th:first-child { min-width: 9rem; }
+h3, p { overflow-wrap: anywhere; }
+@media (max-width: 44rem) {
+  body { padding: 1rem; }
+  thead { display: none; }
+  tr { border-bottom: 1px solid var(--line); display: block; padding: 0.4rem 0; }
+  td { border: 0; display: block; padding: 0; }
+  td:nth-child(2) { font-size: 0.9em; opacity: 0.75; }
+}
 `;
 
 /** A description as it is written: what stands between backticks is code. */
@@ -256,11 +266,11 @@ ${tags.map(
   (tag) => html`<h2>${tag}</h2>
 <ul>${tagged(tag).map((listed) => html`<li><a href="#${anchorOf(listed)}">${listed.operation.summary ?? listed.path}</a></li>`)}</ul>`,
 )}
-<p><a href="#object-Error">Objects</a></p>
+<p><a href="#objects">Objects</a></p>
 </nav>
 <main>
 ${tags.map((tag) => html`<section><h2>${tag}</h2>${tagged(tag).map((listed) => section(listed, origin, resolve))}</section>`)}
-<section><h2>Objects</h2>${objects(document, resolve)}</section>
+<section id="objects"><h2>Objects</h2>${objects(document, resolve)}</section>
 </main>
 </body>
 </html>`;

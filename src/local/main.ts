@@ -3,6 +3,7 @@ import { createServer } from "node:net";
 import { Cron } from "croner";
 import { ConfigError } from "../config.ts";
 import { DirectoryInUseError } from "./directory-lock.ts";
+import { firstTurn } from "./first-turn.ts";
 import { MigrationError } from "./migrate.ts";
 import { type Platform, startPlatform } from "./platform.ts";
 import { parseSettings } from "./settings.ts";
@@ -33,10 +34,11 @@ const watchParent = (stop: () => void): void => {
   watch.unref();
 };
 
-const welcome = ({ url, apiKey, simulator }: Platform): string => `
+const welcome = ({ url, apiKey, tracesUrl, simulator }: Platform): string => `
 hango is running at ${url}
 API key             ${apiKey}
 API documentation   ${url}/docs
+Traces and metrics  ${tracesUrl ?? "go to OTEL_EXPORTER_OTLP_ENDPOINT"}
 Models              ${
   simulator === undefined
     ? "the Messages API that you configured"
@@ -46,9 +48,7 @@ What they were sent ${simulator.url}/_sim/requests`
 
 A first turn, streamed:
 
-curl -N ${url}/v1/sessions/key:demo/turns \\
-  -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' \\
-  -d '{"input": "write /notes.md: hango was here", "create": true, "stream": true}'
+${firstTurn(url, apiKey)}
 
 Ctrl-C stops it.`;
 
@@ -72,6 +72,7 @@ const main = async (): Promise<void> => {
   const running = await startPlatform({
     ...settings,
     env: process.env,
+    showsTelemetry: true,
     onLog: say,
     onProgress: (what) => say(`hango: ${what} ...`),
   });
@@ -82,7 +83,8 @@ const main = async (): Promise<void> => {
         running.tick(cron).catch((error: unknown) => say(`hango: the sweeper failed: ${messageOf(error)}`)),
       ),
   );
-  if (json) process.stdout.write(`${JSON.stringify({ url: running.url, api_key: running.apiKey })}\n`);
+  const { url, apiKey, tracesUrl } = running;
+  if (json) process.stdout.write(`${JSON.stringify({ url, api_key: apiKey, traces_url: tracesUrl ?? null })}\n`);
   else process.stdout.write(`${welcome(running)}\n`);
   // Asked during the start, it ends what is up by now: nothing is left half begun.
   await asked.promise;

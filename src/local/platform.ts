@@ -6,6 +6,7 @@ import { chmod, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Backend } from "./backend.ts";
 import { buildWorker } from "./build.ts";
+import { type LocalCollector, startLocalCollector } from "./collector/collector.ts";
 import { parseConnectionString } from "./connection-string.ts";
 import { lockDirectory } from "./directory-lock.ts";
 import { MIGRATIONS_DIR, migrate, migrateUrl, readMigrations } from "./migrate.ts";
@@ -23,6 +24,8 @@ export interface PlatformOptions {
   readonly port: number;
   readonly dataDir: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Whether traces and metrics are kept and shown here where no collector is configured. Benches and demos are measured without. */
+  readonly showsTelemetry?: boolean;
   /** Takes a line that the Worker logged. */
   readonly onLog: (line: string) => void;
   /** Told what is being done, for a person who waits. */
@@ -33,6 +36,8 @@ export interface Platform {
   readonly url: string;
   /** A key of a tenant, with every scope: whoever runs the platform may do all that its documentation shows. */
   readonly apiKey: string;
+  /** The page of the last traces; undefined where they are not kept here. */
+  readonly tracesUrl: string | undefined;
   /** Undefined where a real provider is configured. */
   readonly simulator: Simulator | undefined;
   /** When the cron triggers fire, as cron expressions in UTC. */
@@ -151,6 +156,12 @@ const apiKeyFor = async (url: string, { adminKey, apiKey }: Kept): Promise<strin
 const hasChat = (env: PlatformOptions["env"]): boolean =>
   (env.HANGO_OPENAI_BASE_URL ?? "") !== "" || (env.OPENAI_API_KEY ?? "") !== "";
 
+/** Undefined where it is not wanted, or where spans and metrics go to another collector. */
+const startCollector = async ({ env, showsTelemetry }: PlatformOptions): Promise<LocalCollector | undefined> =>
+  showsTelemetry !== true || (env.OTEL_EXPORTER_OTLP_ENDPOINT ?? "") !== ""
+    ? undefined
+    : startLocalCollector(Intl.DateTimeFormat().resolvedOptions().timeZone);
+
 /**
  * Starts everything and waits until it answers.
  * @throws DirectoryInUseError, ConfigError, MigrationError, or what the failing part says; what had been started is ended first
@@ -167,6 +178,8 @@ export const startPlatform = async (options: PlatformOptions): Promise<Platform>
     const real = (options.env.ANTHROPIC_API_KEY ?? "") !== "";
     const simulator = real ? undefined : await startSimulator();
     if (simulator !== undefined) undo.add(simulator.close);
+    const collector = await startCollector(options);
+    if (collector !== undefined) undo.add(collector.close);
 
     const secrets = keptSecrets(options.dataDir);
     const kept = await secrets.read();
@@ -180,17 +193,20 @@ export const startPlatform = async (options: PlatformOptions): Promise<Platform>
         ...(simulator === undefined || hasChat(options.env) ? {} : { HANGO_OPENAI_BASE_URL: `${simulator.url}/v1` }),
         ...workerEnvironment(options.env),
         ...(simulator === undefined ? {} : { ANTHROPIC_BASE_URL: simulator.url }),
+        ...(collector === undefined ? {} : { OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint }),
         ...database.variables,
         HANGO_ADMIN_KEY: adminKey,
       },
       port: options.port,
       persistDir: join(options.dataDir, "platform"),
+      ...(collector === undefined ? {} : { answerPage: collector.answerPage }),
       onLog: options.onLog,
     });
     undo.add(host.close);
     const apiKey = await apiKeyFor(host.url, { ...kept, adminKey });
     await secrets.write({ adminKey: kept.adminKey, apiKey });
-    return { url: host.url, apiKey, simulator, crons: host.crons, tick: host.tick, close: undo.run };
+    const tracesUrl = collector === undefined ? undefined : `${host.url}/_local/traces`;
+    return { url: host.url, apiKey, tracesUrl, simulator, crons: host.crons, tick: host.tick, close: undo.run };
   } catch (error) {
     await undo.run();
     throw error;

@@ -7,6 +7,7 @@ import {
   Response,
   type V4MiniflareOptions,
 } from "miniflare";
+import type { AnswerPage } from "./collector/pages.ts";
 import { createLocalQueue, QUEUE_DOOR, type QueueSettings, type SentMessage } from "./queue.ts";
 
 export interface WorkerHostOptions {
@@ -29,6 +30,8 @@ export interface WorkerHostOptions {
   readonly beforeSend?: () => Promise<void>;
   /** Where the buckets' protocol is spoken instead: several Workers on one bucket. */
   readonly bucketUrl?: string;
+  /** Answers what is asked for below `/_local`, which then never reaches the Worker. */
+  readonly answerPage?: AnswerPage;
   /** Takes a line that the Worker logged. */
   readonly onLog: (line: string) => void;
 }
@@ -101,6 +104,23 @@ const bucketsAt = (buckets: DeclaredWorker["r2Buckets"], url: string): NonNullab
   );
 };
 
+const PAGES_DOOR = `export default { fetch: (request, env) => env.PAGES.fetch(request) };`;
+
+/** A Worker beside the real one, with a route of its own: requests to the real one travel as they do without it. */
+const pagesWorker = (answerPage: AnswerPage, compatibilityDate: string | undefined) => ({
+  name: "local-pages",
+  routes: ["*/_local/*"],
+  ...(compatibilityDate === undefined ? {} : { compatibilityDate }),
+  modules: [{ type: "ESModule" as const, path: "pages-door.js", contents: PAGES_DOOR }],
+  serviceBindings: {
+    PAGES: async (request: { method: string; url: string; headers: { get(name: string): string | null } }) => {
+      const host = request.headers.get("host") ?? undefined;
+      const { status, headers, body } = await answerPage({ method: request.method, url: new URL(request.url), host });
+      return new Response(body, { status, headers: { ...headers } });
+    },
+  },
+});
+
 /** Starts the Worker. Rejects when it does not come up. */
 export const startWorkerHost = async (options: WorkerHostOptions): Promise<WorkerHost> => {
   const {
@@ -144,6 +164,7 @@ export const startWorkerHost = async (options: WorkerHostOptions): Promise<Worke
             },
           },
         },
+        ...(options.answerPage === undefined ? [] : [pagesWorker(options.answerPage, worker.compatibilityDate)]),
       ],
       host: "127.0.0.1",
       port: options.port,

@@ -71,6 +71,11 @@ describe("the steps of a CI run", () => {
     const run = CHECKS.flatMap(({ command }) => command.filter((word) => word.endsWith(".config.ts")));
     expect(run.toSorted()).toEqual(configs.toSorted());
   });
+
+  test("have the browser installed before it is needed", () => {
+    const names = CHECKS.map(({ name }) => name);
+    expect(names.slice(names.indexOf("slow"), names.indexOf("deep"))).toEqual(["slow", "chromium", "browser"]);
+  });
 });
 
 describe("the replays of a CI run", () => {
