@@ -79,8 +79,15 @@ export const ensureProgram = (wanted: DebianPackage, machine: Machine): string =
 
 export const chromium: DebianPackage = { name: "chromium", program: "/usr/bin/chromium", variable: "CHROMIUM_PATH" };
 
+/** With `promtool` beside it. */
+export const prometheus: DebianPackage = {
+  name: "prometheus",
+  program: "/usr/bin/prometheus",
+  variable: "PROMETHEUS_PATH",
+};
+
 /** What this script can be asked for, by name. */
-const PACKAGES: readonly DebianPackage[] = [chromium];
+const PACKAGES: readonly DebianPackage[] = [chromium, prometheus];
 
 /** Whether there is a program that this user may run. */
 export const isExecutable = (path: string): boolean => {

@@ -6,6 +6,8 @@ const STEPS: readonly Step[] = [
   { name: "sql", command: ["src/local/lint-sql.ts"] },
   { name: "docs:config", command: ["src/local/docs-config.ts", "--check"] },
   { name: "docs:errors", command: ["src/local/docs-errors.ts", "--check"] },
+  { name: "docs:metrics", command: ["src/local/docs-metrics.ts", "--check"] },
+  { name: "docs:dashboard", command: ["src/local/docs-dashboard.ts", "--check"] },
 ];
 
 const results: StepResult[] = [];
