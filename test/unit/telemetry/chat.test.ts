@@ -7,6 +7,7 @@ import type { CallPurpose } from "../../../src/telemetry/genai.ts";
 import { recordingMeter } from "../../../src/telemetry/meter.ts";
 import { recordingTracer } from "../../../src/telemetry/recording.ts";
 import { noopSpan } from "../../../src/telemetry/tracer.ts";
+import { PLANTED } from "../../support/secrets.ts";
 
 const request: ModelRequest = { model: "m", maxTokens: 10, system: [], tools: [], messages: [] };
 const usage = { inputTokens: 10, cacheReadTokens: 60, cacheWriteTokens: 30, outputTokens: 5 };
@@ -21,7 +22,7 @@ const observed = async (
   const meter = recordingMeter();
   let nowMs = 0;
   const telemetry = { tracer, meter, content: noContent, now: () => nowMs };
-  const call = { provider: "p", request, purpose, parent: noopSpan, costUsd: () => cost };
+  const call = { provider: "p", request: { ...request, model }, purpose, parent: noopSpan, costUsd: () => cost };
   const outcome = await observeChat(telemetry, call, () => {
     nowMs = 1_500;
     return work();
@@ -74,6 +75,13 @@ describe("a model call", () => {
     expect(outcome).toBe(error);
     expect(tracer.only("chat m").error).toBe(kind);
     expect(points).toEqual([{ name: "gen_ai.client.operation.duration", value: 1.5, ...COMMON, "error.type": kind }]);
+  });
+
+  it("(S6) of a model that is named like a key names none in a span or a metric", async () => {
+    const secret = PLANTED[0]?.secret ?? "";
+    const { tracer, points } = await observed(async () => response, "turn", 0.5, PLANTED[0]?.text);
+    expect(secret).not.toBe("");
+    expect(JSON.stringify([tracer.all().map(({ name }) => name), points])).not.toContain(secret);
   });
 
   it("that broke off for want of room was paid for", async () => {
