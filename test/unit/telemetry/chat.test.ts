@@ -17,6 +17,7 @@ const observed = async (
   work: () => Promise<ModelResponse>,
   purpose: CallPurpose = "turn",
   cost: number | null = 0.5,
+  model = "m",
 ) => {
   const tracer = recordingTracer();
   const meter = recordingMeter();
