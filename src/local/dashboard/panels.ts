@@ -14,12 +14,12 @@ const rate = (series: string, by = "", matchers = ""): string =>
 
 /**
  * How much was counted in a span of time, the first value of a new series included, which `increase` does not see: an isolate that has counted one
- * dead letter in its life shows a series that begins at 1.
+ * dead letter in its life shows a series that begins at 1, and is gone soon after.
  */
 const counted = (series: string, span: string, by = "", matchers = ""): string => {
   const selected = select(series, matchers);
   const grouped = by === "" ? "" : ` by (${by})`;
-  return `sum${grouped} ((${selected} unless ${selected} offset ${span}) or increase(${selected}[${span}]))`;
+  return `sum${grouped} ((max_over_time(${selected}[${span}]) unless ${selected} offset ${span}) or increase(${selected}[${span}]))`;
 };
 
 /** 0 where nothing was counted at all, so that a number stands there. */
