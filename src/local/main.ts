@@ -3,11 +3,11 @@ import { createServer } from "node:net";
 import { Cron } from "croner";
 import { ConfigError } from "../config.ts";
 import { DirectoryInUseError } from "./directory-lock.ts";
-import { firstTurn } from "./first-turn.ts";
 import { MigrationError } from "./migrate.ts";
-import { type Platform, startPlatform } from "./platform.ts";
+import { startPlatform } from "./platform.ts";
 import { parseSettings } from "./settings.ts";
 import { onStopSignal } from "./stop-signals.ts";
+import { welcome, welcomeJson } from "./welcome.ts";
 
 const PARENT_POLL_MS = 500;
 
@@ -33,24 +33,6 @@ const watchParent = (stop: () => void): void => {
   }, PARENT_POLL_MS);
   watch.unref();
 };
-
-const welcome = ({ url, apiKey, tracesUrl, simulator }: Platform): string => `
-hango is running at ${url}
-API key             ${apiKey}
-API documentation   ${url}/docs
-Traces and metrics  ${tracesUrl ?? "go to OTEL_EXPORTER_OTLP_ENDPOINT"}
-Models              ${
-  simulator === undefined
-    ? "the Messages API that you configured"
-    : `a simulator (set ANTHROPIC_API_KEY to use the real ones)
-What they were sent ${simulator.url}/_sim/requests`
-}
-
-A first turn, streamed:
-
-${firstTurn(url, apiKey)}
-
-Ctrl-C stops it.`;
 
 /** The message of an error that the person at the terminal can act on; undefined for a fault of ours. */
 const knownProblem = (error: unknown): string | undefined =>
@@ -83,9 +65,7 @@ const main = async (): Promise<void> => {
         running.tick(cron).catch((error: unknown) => say(`hango: the sweeper failed: ${messageOf(error)}`)),
       ),
   );
-  const { url, apiKey, tracesUrl } = running;
-  if (json) process.stdout.write(`${JSON.stringify({ url, api_key: apiKey, traces_url: tracesUrl ?? null })}\n`);
-  else process.stdout.write(`${welcome(running)}\n`);
+  process.stdout.write(`${json ? welcomeJson(running) : welcome(running)}\n`);
   // Asked during the start, it ends what is up by now: nothing is left half begun.
   await asked.promise;
   for (const each of ticking) each.stop();
