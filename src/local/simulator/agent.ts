@@ -12,7 +12,7 @@ import type { SimMessage } from "./validate-messages.ts";
 
 const NOTICE = "I am a simulator of the Messages API, not a language model.";
 const ABILITIES =
-  'I follow plain commands: read /notes.md, write /a.md: text, edit /a.md: "old" -> "new", list /, search "x", glob *.md, delete /a.md, todo one; two, load skill x, remember: text, delegate: read /notes.md.';
+  'I follow plain commands: read /notes.md, write /a.md: text, edit /a.md: "old" -> "new", list /, search "x", glob *.md, delete /a.md, todo one; two, load skill x, remember: text, delegate: read /notes.md, call a_tool {"name": "value"}.';
 const SUMMARY_REQUEST = /\b(summari[sz]e|summari[sz]er|write (a|the) summary|summary of)\b/i;
 /** Characters of a result that are quoted. */
 const QUOTE_LENGTH = 2_000;

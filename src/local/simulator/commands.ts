@@ -1,5 +1,5 @@
 /** Plain commands, one a line, and the tool calls they mean. */
-import type { JsonObject } from "./json.ts";
+import type { Json, JsonObject } from "./json.ts";
 import { isObject } from "./json.ts";
 
 export interface Command {
@@ -20,6 +20,16 @@ const todos = (list: string) =>
     .map((content) => content.trim())
     .filter((content) => content !== "")
     .map((content) => ({ content, status: "pending" }));
+
+/** `{"city": "Oslo"}` as arguments of any tool; none where it is no JSON. */
+const argumentsIn = (json: string): Command["args"] => {
+  try {
+    const parsed: Json = JSON.parse(json);
+    return isObject(parsed) ? Object.entries(parsed).map(([name, value]) => [[name], value] as const) : [];
+  } catch {
+    return [];
+  }
+};
 
 type Reader = readonly [pattern: RegExp, read: (groups: readonly string[]) => Command];
 
@@ -71,6 +81,7 @@ const READERS: readonly Reader[] = [
       ],
     }),
   ],
+  [/^call\s+([\w-]{1,64})\s+(\{.*\})$/i, ([tool = "", json = ""]) => ({ tool, args: argumentsIn(json) })],
   [/^todos?:?\s+(.+)$/i, ([list = ""]) => ({ tool: "write_todos", args: [[["todos"], todos(list)]] })],
 ];
 

@@ -15,6 +15,7 @@ const tools = [
   tool("delete_file", { file_path: {} }),
   tool("write_todos", { todos: {} }),
   tool("load_skill", { name: {} }),
+  tool("my_tool", { city: {} }),
   tool("task", { description: {}, prompt: {}, subagent_type: {} }),
 ];
 
@@ -52,6 +53,8 @@ describe("the unscripted agent (point 7)", () => {
     ['search for "x" in /docs', "grep", { pattern: "x", path: "/docs" }],
     ["glob *.md", "glob", { pattern: "*.md" }],
     ["delete /a.md", "delete_file", { file_path: "/a.md" }],
+    ['call my_tool {"city": "Oslo", "days": 2}', "my_tool", { city: "Oslo", days: 2 }],
+    ["call my_tool {broken}", "my_tool", {}],
     ["load skill pdf-forms", "load_skill", { name: "pdf-forms" }],
     ["Please load the skill `pdf-forms`.", "load_skill", { name: "pdf-forms" }],
     [
