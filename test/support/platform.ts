@@ -2,6 +2,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { buildWorker } from "../../src/local/build.ts";
+import type { AnswerPage } from "../../src/local/collector/pages.ts";
 import { type Simulator, startSimulator } from "../../src/local/simulator/server.ts";
 import { startWorkerHost, type WorkerHost } from "../../src/local/worker-host.ts";
 import { newId } from "../../src/protocol/ids.ts";
@@ -24,6 +25,8 @@ export interface TestPlatformOptions {
   readonly variables?: Readonly<Record<string, string>>;
   /** The simulator is the server of chat completions as well. */
   readonly chat?: boolean;
+  /** Answers below `/_local`, as in `npm start`. */
+  readonly answerPage?: AnswerPage;
 }
 
 export const startTestPlatform = async (options: TestPlatformOptions = {}): Promise<TestPlatform> => {
@@ -45,6 +48,7 @@ export const startTestPlatform = async (options: TestPlatformOptions = {}): Prom
       ...options.variables,
     },
     port: 0,
+    ...(options.answerPage === undefined ? {} : { answerPage: options.answerPage }),
     onLog: (line) => logs.push(line),
   });
   return {
