@@ -3,7 +3,6 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { nameRequest } from "../telemetry/otel.ts";
 import type { Deps } from "../turns/deps.ts";
 import { registerContextRoutes } from "./context.ts";
-import { registerDoctor } from "./doctor.ts";
 import type { App, AppEnv, Ctx } from "./env.ts";
 import { registerErasures } from "./erasures.ts";
 import { invalidInput, respondToError } from "./error-response.ts";
@@ -62,7 +61,6 @@ const registrations: readonly ((app: App) => void)[] = [
   registerKeys,
   registerTenants,
   registerHealth,
-  registerDoctor,
 ];
 
 const WHERE = {

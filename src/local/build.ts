@@ -59,7 +59,7 @@ const sourcesOf = async (root: string): Promise<readonly string[]> => {
     .filter((entry) => entry.isFile())
     .map((entry) => relative(root, join(entry.parentPath, entry.name)))
     .filter((path) => !path.startsWith(join("src", "local") + sep));
-  return [...sources, "drizzle/meta/_journal.json", "wrangler.toml", "package-lock.json", "tsconfig.json"].sort();
+  return [...sources, "wrangler.toml", "package-lock.json", "tsconfig.json"].sort();
 };
 
 const fingerprint = async (root: string): Promise<string> => {

@@ -65,12 +65,6 @@ export interface CopyFiles {
   readonly sessionId: SessionId;
 }
 
-/** Asks for nothing: that the queue takes messages is all that it shows (`POST /v1/doctor`). */
-export interface Ping {
-  readonly v: 1;
-  readonly type: "ping";
-}
-
 /** Where the sender stood in its trace (W3C Trace Context); only where something is recorded. */
 export interface Traced {
   readonly traceparent?: string;
@@ -85,7 +79,6 @@ export type QueueMessage = (
   | TriggerReply
   | WebhookDelivery
   | CopyFiles
-  | Ping
 ) &
   Traced;
 

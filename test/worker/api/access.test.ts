@@ -197,7 +197,6 @@ describe("the document", () => {
       "POST /v1/tenants": "operator",
       "GET /v1/tenants": "operator",
       "GET /v1/tenants/{id}": "operator",
-      "POST /v1/doctor": "operator",
       "PATCH /v1/tenants/{id}": "operator",
     });
   });
