@@ -24,6 +24,7 @@ export const turnMessages = {
   micro_compact: microCompact,
   run_turn: continueRun,
   copy_files: copyFiles,
+  ping: async () => undefined,
 } satisfies Partial<QueueHandlers<Deps>>;
 
 /** What becomes of this room's messages that failed too often; an erasure is still recorded, a backlog is found again by the next turn. */
