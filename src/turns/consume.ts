@@ -8,8 +8,11 @@ import { eraseObjects } from "./erase.ts";
 import { microCompact } from "./micro-compact.ts";
 import type { QueueHandlers, QueueMessage } from "./queue.ts";
 
-/** The queue of messages that failed too often; nothing is retried from there (`wrangler.toml`). */
-const DEAD_LETTERS = "hango-dead";
+/**
+ * The queue of messages that failed too often; nothing is retried from there (`wrangler.toml`). A further deployment of the account, such as staging,
+ * has its own, `hango-dead-staging`: a queue has one consumer.
+ */
+const DEAD_LETTERS = /^hango-dead(?:-|$)/;
 
 /** Wait before a failed message is delivered again the first time, in s; the platform counts the attempts. */
 const RETRY_DELAY_SECONDS = 30;
@@ -83,7 +86,7 @@ export const consume = async (
   batch: MessageBatch<unknown>,
   { handlers, givenUp }: ConsumeOptions,
 ): Promise<void> => {
-  const dead = batch.queue === DEAD_LETTERS;
+  const dead = DEAD_LETTERS.test(batch.queue);
   const responsible = dead ? givenUp : handlers;
   for (const message of batch.messages) {
     const { body } = message;
