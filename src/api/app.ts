@@ -3,6 +3,7 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { nameRequest } from "../telemetry/otel.ts";
 import type { Deps } from "../turns/deps.ts";
 import { registerContextRoutes } from "./context.ts";
+import { registerDoctor } from "./doctor.ts";
 import type { App, AppEnv, Ctx } from "./env.ts";
 import { registerErasures } from "./erasures.ts";
 import { invalidInput, respondToError } from "./error-response.ts";
@@ -60,6 +61,7 @@ const registrations: readonly ((app: App) => void)[] = [
   registerWebhookDeliveries,
   registerKeys,
   registerTenants,
+  registerDoctor,
   registerHealth,
 ];
 

@@ -65,6 +65,12 @@ export interface CopyFiles {
   readonly sessionId: SessionId;
 }
 
+/** Nothing is to be done: the doctor asks whether the queue takes messages. */
+export interface Ping {
+  readonly v: 1;
+  readonly type: "ping";
+}
+
 /** Where the sender stood in its trace (W3C Trace Context); only where something is recorded. */
 export interface Traced {
   readonly traceparent?: string;
@@ -79,6 +85,7 @@ export type QueueMessage = (
   | TriggerReply
   | WebhookDelivery
   | CopyFiles
+  | Ping
 ) &
   Traced;
 

@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { ROOT, runBlocks, shellBlocks } from "../support/pages.ts";
+import { ROOT, readPage, runBlocks, shellBlocks } from "../support/pages.ts";
 import {
   ADMIN_KEY,
   type Call,
@@ -148,6 +148,42 @@ describe("docs/history.md", () => {
     const fork = await call("GET", "/v1/sessions/key:support-1-other-way");
     expect([fork.body.title, fork.body.forked_at_seq]).toEqual(["Another way", 2]);
   }, 60_000);
+});
+
+describe("docs/operations.md", () => {
+  it("its doctor finds everything in order, and its tenant and key are made and used", async () => {
+    const blocks = await shellBlocks("docs/operations.md");
+    expect(blocks).toHaveLength(6);
+    const output = await run([`export HANGO_ADMIN_KEY=${ADMIN_KEY}`, ...blocks]);
+    expect(output.match(/^(?:ok|skip|FAIL) /gm)).toEqual([...Array(6).fill("ok "), "skip "]);
+    expect(output).toMatch(/"name": ?"production"[^}]*"secret": ?"hango_\w{40}"/);
+    expect(output).toContain("event: run.completed");
+    expect(output).toMatch(/"purpose": ?"turn"/);
+  }, 60_000);
+
+  it("every anchor that an alert links to is there", async () => {
+    const text = await readPage("docs/operations.md");
+    const anchors = [...text.matchAll(/^#{2,3} (.+)$/gm)].map(([, title = ""]) =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^\w -]/g, "")
+        .replaceAll(" ", "-"),
+    );
+    expect(anchors).toEqual(
+      expect.arrayContaining([
+        "runbook",
+        "thrash",
+        "cache-collapse",
+        "wedged-runs",
+        "dead-letters",
+        "provider-errors",
+        "overhead",
+        "summariser-cost",
+      ]),
+    );
+    const linked = [...text.matchAll(/\]\(#([^)]+)\)/g)].map(([, anchor]) => anchor);
+    expect(linked.filter((anchor) => !anchors.includes(anchor ?? ""))).toEqual([]);
+  });
 });
 
 describe("docs/skills.md", () => {

@@ -198,6 +198,7 @@ describe("the document", () => {
       "GET /v1/tenants": "operator",
       "GET /v1/tenants/{id}": "operator",
       "PATCH /v1/tenants/{id}": "operator",
+      "GET /v1/doctor": "operator",
     });
   });
 });
