@@ -51,6 +51,7 @@ export const contentIndex = (contents: Iterable<string>): ContentIndex => {
   return {
     texts: whole.size,
     find: (text) => {
+      if (text.length < SLICE_CHARS) return undefined;
       for (let at = 0; at + GRAM_CHARS <= text.length; at++)
         for (const place of places.get(text.slice(at, at + GRAM_CHARS)) ?? []) {
           const slice = shared(text, at, place);
