@@ -15,8 +15,6 @@ export const CHECKS: readonly Step[] = [
   { name: "typecheck", command: ["tsc", "--noEmit"] },
   { name: "build", command: ["src/local/build.ts"] },
   { name: "slow", command: ["vitest", "run", "--config", "vitest.slow.config.ts"] },
-  // The browser of the step after it.
-  { name: "chromium", command: ["src/local/debian-packages.ts", "chromium"] },
   { name: "browser", command: ["vitest", "run", "--config", "vitest.browser.config.ts"] },
   { name: "deep", command: ["vitest", "run", "--config", "vitest.deep.config.ts"] },
   { name: "faults", command: ["vitest", "run", "--config", "vitest.faults.config.ts"] },

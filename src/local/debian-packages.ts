@@ -1,16 +1,12 @@
-/**
- * Programs of Debian's packages that some checks need: where they are, and, for CI, how they get there.
- *
- *   node src/local/debian-packages.ts chromium
- */
+/** Programs of Debian's packages that some checks need: where they are, and how they get there. */
 import { spawnSync } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 
 export interface DebianPackage {
   /** What apt knows it by. */
-  readonly name: string;
-  /** Its program. */
-  readonly program: string;
+  readonly package: string;
+  /** The path of its program. */
+  readonly binary: string;
   /** The environment variable that may name another program. */
   readonly variable: string;
 }
@@ -39,11 +35,11 @@ const installCommand = (name: string): string => `apt-get install -y --no-instal
  * @throws MissingProgramError where it is not; nothing is installed
  */
 export const programOf = (
-  { name, program, variable }: DebianPackage,
+  { package: name, binary, variable }: DebianPackage,
   { env, isExecutable }: Pick<Machine, "env" | "isExecutable">,
 ): string => {
   const asked = env[variable] ?? "";
-  const path = asked === "" ? program : asked;
+  const path = asked === "" ? binary : asked;
   if (isExecutable(path)) return path;
   const hint = `install Debian's package (${installCommand(name)}, as root), or set ${variable} to the path of another ${name}`;
   throw new MissingProgramError(`There is no program at ${path}${asked === "" ? "" : ` (${variable})`}: ${hint}.`);
@@ -57,14 +53,14 @@ const QUIET = { DEBIAN_FRONTEND: "noninteractive" };
  * @returns its path
  * @throws MissingProgramError where it cannot be installed, or is not there even so
  */
-export const ensureProgram = (wanted: DebianPackage, machine: Machine): string => {
-  const { name, program, variable } = wanted;
+export const ensureDebianPackage = (wanted: DebianPackage, machine: Machine): string => {
+  const { package: name, binary, variable } = wanted;
   const { env, isExecutable, userId, run, say } = machine;
   // A path that somebody set is theirs to put right.
-  if ((env[variable] ?? "") !== "" || isExecutable(program)) return programOf(wanted, machine);
+  if ((env[variable] ?? "") !== "" || isExecutable(binary)) return programOf(wanted, machine);
   if (userId !== 0)
     throw new MissingProgramError(
-      `There is no program at ${program}, and only root can install it: run ${installCommand(name)} as root, or set ${variable} to the path of another ${name}.`,
+      `There is no program at ${binary}, and only root can install it: run ${installCommand(name)} as root, or set ${variable} to the path of another ${name}.`,
     );
   say(`installing Debian's package ${name}`);
   // Old lists name versions that the servers no longer have.
@@ -72,25 +68,22 @@ export const ensureProgram = (wanted: DebianPackage, machine: Machine): string =
   const installed = run("apt-get", ["install", "-y", "--no-install-recommends", name], QUIET);
   if (installed !== 0)
     throw new MissingProgramError(
-      `${installCommand(name)} ended with ${installed} (apt-get update before it with ${updated}), so there is no ${program}.`,
+      `${installCommand(name)} ended with ${installed} (apt-get update before it with ${updated}), so there is no ${binary}.`,
     );
   return programOf(wanted, machine);
 };
 
-export const chromium: DebianPackage = { name: "chromium", program: "/usr/bin/chromium", variable: "CHROMIUM_PATH" };
+export const chromium: DebianPackage = { package: "chromium", binary: "/usr/bin/chromium", variable: "CHROMIUM_PATH" };
 
 /** With `promtool` beside it. */
 export const prometheus: DebianPackage = {
-  name: "prometheus",
-  program: "/usr/bin/prometheus",
+  package: "prometheus",
+  binary: "/usr/bin/prometheus",
   variable: "PROMETHEUS_PATH",
 };
 
-/** What this script can be asked for, by name. */
-const PACKAGES: readonly DebianPackage[] = [chromium, prometheus];
-
 /** Whether there is a program that this user may run. */
-export const isExecutable = (path: string): boolean => {
+const isExecutable = (path: string): boolean => {
   try {
     accessSync(path, constants.X_OK);
     return true;
@@ -99,31 +92,12 @@ export const isExecutable = (path: string): boolean => {
   }
 };
 
-const main = (): void => {
-  const known = PACKAGES.map(({ name }) => name).join(", ");
-  const names = process.argv.slice(2);
-  const wanted = names.map((name) => PACKAGES.find((each) => each.name === name));
-  if (names.length === 0 || wanted.includes(undefined)) {
-    console.error(`Name the packages to install; known are: ${known}. Got: ${names.join(" ") || "none"}.`);
-    process.exitCode = 2;
-    return;
-  }
-  const machine: Machine = {
-    env: process.env,
-    isExecutable,
-    userId: process.getuid?.(),
-    run: (command, args, env) =>
-      spawnSync(command, args, { stdio: ["ignore", "inherit", "inherit"], env: { ...process.env, ...env } }).status ??
-      127,
-    say: console.log,
-  };
-  try {
-    for (const each of wanted) if (each !== undefined) console.log(`${each.name}: ${ensureProgram(each, machine)}`);
-  } catch (error) {
-    if (!(error instanceof MissingProgramError)) throw error;
-    console.error(error.message);
-    process.exitCode = 1;
-  }
+/** The one that this runs on. */
+export const thisMachine: Machine = {
+  env: process.env,
+  isExecutable,
+  userId: process.getuid?.(),
+  run: (command, args, env) =>
+    spawnSync(command, args, { stdio: ["ignore", "inherit", "inherit"], env: { ...process.env, ...env } }).status ?? 127,
+  say: console.log,
 };
-
-if (import.meta.main) main();

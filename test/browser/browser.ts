@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { inflateSync } from "node:zlib";
 import { type Browser, chromium as chromiumType, type Locator, type Page } from "playwright-core";
 import { expect } from "vitest";
-import { chromium, isExecutable, programOf } from "../../src/local/debian-packages.ts";
+import { chromium, programOf, thisMachine } from "../../src/local/debian-packages.ts";
 import { PROJECT } from "../../src/local/steps.ts";
 
 const SHOTS = join(PROJECT, "test-results");
@@ -15,7 +15,7 @@ export const PHONE = { width: 390, height: 844 } as const;
 /** Starts the machine's chromium without a window. @throws MissingProgramError where it is not installed */
 export const startBrowser = (): Promise<Browser> =>
   chromiumType.launch({
-    executablePath: programOf(chromium, { env: process.env, isExecutable }),
+    executablePath: programOf(chromium, thisMachine),
     args: [
       "--no-sandbox",
       "--disable-gpu",

@@ -54,9 +54,15 @@ it("fits a phone, and is dark where that is asked for", async () => {
   await page.goto(`${browsed.platform.url}/docs`);
   await shoot(page, "docs-phone");
   expect(await fitsWidth(page)).toBe(true);
-  await page.getByRole("link", { name: "Run a turn" }).click();
+  const navigation = page.getByRole("navigation");
+  await navigation.getByRole("link", { name: "Run a turn" }).click();
   await expectLanded(page);
+  expect(await wordsOf(page.locator(":target h3"))).toBe("POST /v1/sessions/{id}/turns");
   await shoot(page, "docs-operation-phone");
+  await navigation.getByRole("link", { name: "Objects" }).click();
+  await expectLanded(page);
+  expect(await wordsOf(page.locator(":target > h2"))).toBe("Objects");
+  await shoot(page, "docs-objects-phone");
   expect(troubles).toEqual([]);
   await page.context().close();
 });

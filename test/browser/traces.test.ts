@@ -54,14 +54,17 @@ afterAll(async () => {
 const span = (page: Page, text: string) =>
   page.locator(".span").filter({ has: page.locator("summary", { hasText: text }) });
 
-/** What a row says before it is opened: its name and badges, and how deep it is. */
-const rowsOf = async (page: Page): Promise<readonly { readonly words: string; readonly depth: number }[]> =>
-  Promise.all(
-    (await page.locator(".span > summary > .name").all()).map(async (name) => ({
-      words: await wordsOf(name),
-      depth: Number(/\bd(\d+)\b/.exec((await name.getAttribute("class")) ?? "")?.[1]),
-    })),
-  );
+/** What each row says before it is opened, its name and badges, below the rows that it is under: read off how far in each one is. */
+const pathsOf = async (page: Page): Promise<readonly (readonly string[])[]> => {
+  const paths: (readonly string[])[] = [];
+  let above: readonly string[] = [];
+  for (const name of await page.locator(".span > summary > .name").all()) {
+    const depth = Number(/\bd(\d+)\b/.exec((await name.getAttribute("class")) ?? "")?.[1]);
+    above = [...above.slice(0, depth), await wordsOf(name)];
+    paths.push(above);
+  }
+  return paths;
+};
 
 const grouped = (value: unknown): string => Number(value).toLocaleString("en-US");
 
@@ -82,16 +85,18 @@ it("leads from the list to a compacted turn's waterfall, its opened spans, the m
   expect(await wordsOf(page.locator(".compaction strong"))).toBe(`The context was compacted: ${sizes}`);
   expect(await wordsOf(page.locator(".compaction"))).toContain(`/conversation_history/${sessionId}.md`);
 
-  const rows = await rowsOf(page);
-  const depthOf = (words: string): number | undefined => rows.find((row) => row.words === words)?.depth;
-  expect({
-    server: depthOf("POST /v1/sessions/{id}/turns"),
-    turn: depthOf(`invoke_agent hango compacted ${sizes}`),
-    summary: depthOf(`chat ${MODEL} summariser`),
-    next: depthOf(`chat ${MODEL} sees the compacted context`),
-    later: depthOf(`chat ${MODEL}`),
-    tool: depthOf("execute_tool write_file"),
-  }).toEqual({ server: 0, turn: 1, summary: 2, next: 2, later: 2, tool: 2 });
+  const server = "POST /v1/sessions/{id}/turns";
+  const agent = `invoke_agent hango compacted ${sizes}`;
+  const paths = await pathsOf(page);
+  for (const path of [
+    [server],
+    [server, agent],
+    [server, agent, `chat ${MODEL} summariser`],
+    [server, agent, `chat ${MODEL} sees the compacted context`],
+    [server, agent, `chat ${MODEL}`],
+    [server, agent, "execute_tool write_file"],
+  ])
+    expect(paths).toContainEqual(path);
   // The row of the turn has the event where it happened, in the summary's colour.
   expect(await span(page, "invoke_agent").locator(".mark.compacted").count()).toBe(1);
   await shoot(page, "trace");

@@ -1,5 +1,5 @@
 /** A Prometheus of this machine's own, from Debian's package, on loopback and a free port, that scrapes one address every second. */
-import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -7,19 +7,16 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, vi } from "vitest";
 import { stringify } from "yaml";
-import { isExecutable, programOf, prometheus } from "../../src/local/debian-packages.ts";
+import { ensureDebianPackage, prometheus, thisMachine } from "../../src/local/debian-packages.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
 /**
  * Paths of `prometheus` and `promtool`; as root, the package is installed where it is missing.
- * @throws Error where it is missing and cannot be installed: what needs it is not skipped
+ * @throws MissingProgramError where it is missing and cannot be installed: what needs it is not skipped
  */
 export const ensurePrometheus = (): { readonly server: string; readonly tool: string } => {
-  const script = join(ROOT, "src/local/debian-packages.ts");
-  const { status, stderr } = spawnSync(process.execPath, [script, prometheus.name], { encoding: "utf8" });
-  if (status !== 0) throw new Error(stderr);
-  const server = programOf(prometheus, { env: process.env, isExecutable });
+  const server = ensureDebianPackage(prometheus, thisMachine);
   return { server, tool: join(dirname(server), "promtool") };
 };
 

@@ -70,6 +70,8 @@ export const createSpanStore = ({ maxTraces, maxSpans, maxBytes }: SpanLimits): 
       } else {
         removeSpan(trace, first);
         trace.forgotten += 1;
+        // A span that alone is over the bound leaves nothing to show.
+        if (trace.spans.size === 0) kept.delete(traceId);
       }
     }
   };

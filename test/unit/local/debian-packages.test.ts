@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { ensureProgram, type Machine, MissingProgramError, programOf } from "../../../src/local/debian-packages.ts";
+import { ensureDebianPackage, type Machine, MissingProgramError, programOf } from "../../../src/local/debian-packages.ts";
 
-const WANTED = { name: "chromium", program: "/usr/bin/chromium", variable: "CHROMIUM_PATH" };
+const WANTED = { package: "chromium", binary: "/usr/bin/chromium", variable: "CHROMIUM_PATH" };
 
 interface Given {
   readonly there?: readonly string[];
@@ -14,7 +14,7 @@ interface Given {
 }
 
 /** A machine of files and commands that are told, and the commands that were run on it. */
-const machine = ({ there = [], env = {}, userId = 0, exitCodes = {}, brings = WANTED.program }: Given) => {
+const machine = ({ there = [], env = {}, userId = 0, exitCodes = {}, brings = WANTED.binary }: Given) => {
   const files = new Set(there);
   const ran: string[] = [];
   const made: Machine = {
@@ -47,23 +47,23 @@ const INSTALL = "DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-
 
 describe("a program of a Debian package", () => {
   test("is used where it is, and nothing is installed", () => {
-    const { made, ran } = machine({ there: [WANTED.program] });
-    expect([programOf(WANTED, made), ensureProgram(WANTED, made), ran]).toEqual([WANTED.program, WANTED.program, []]);
+    const { made, ran } = machine({ there: [WANTED.binary] });
+    expect([programOf(WANTED, made), ensureDebianPackage(WANTED, made), ran]).toEqual([WANTED.binary, WANTED.binary, []]);
   });
 
   test("is another one where the variable names it", () => {
     const { made, ran } = machine({ there: ["/opt/chrome"], env: { CHROMIUM_PATH: "/opt/chrome" } });
-    expect([programOf(WANTED, made), ensureProgram(WANTED, made), ran]).toEqual(["/opt/chrome", "/opt/chrome", []]);
+    expect([programOf(WANTED, made), ensureDebianPackage(WANTED, made), ran]).toEqual(["/opt/chrome", "/opt/chrome", []]);
   });
 
   test("is installed by root where it is missing, from fresh lists, without questions", () => {
     const { made, ran } = machine({});
-    expect([ensureProgram(WANTED, made), ran]).toEqual([WANTED.program, [UPDATE, INSTALL]]);
+    expect([ensureDebianPackage(WANTED, made), ran]).toEqual([WANTED.binary, [UPDATE, INSTALL]]);
   });
 
   test("is installed even where the lists could not all be had", () => {
     const { made } = machine({ exitCodes: { update: 100 } });
-    expect(ensureProgram(WANTED, made)).toBe(WANTED.program);
+    expect(ensureDebianPackage(WANTED, made)).toBe(WANTED.binary);
   });
 
   test.each<[string, Given, string]>([
@@ -88,7 +88,7 @@ describe("a program of a Debian package", () => {
   ])("is a clear error %s", (_, given, message) => {
     const { made } = machine(given);
     const told = { ...made, userId: "userId" in given ? given.userId : 0 };
-    expect(problemOf(() => ensureProgram(WANTED, told))).toContain(message);
+    expect(problemOf(() => ensureDebianPackage(WANTED, told))).toContain(message);
   });
 
   test("is not installed by who only uses it, who is told how it is", () => {

@@ -55,6 +55,14 @@ describe("the store of spans", () => {
     expect([trace?.forgotten, trace?.spans.map(({ spanId }) => spanId)]).toEqual([3, [idOf(4), idOf(5)]]);
   });
 
+  test("does not list a trace of whose spans none fits", () => {
+    const store = createSpanStore({ ...ROOMY, maxBytes: 1_000 });
+    store.add([span(1, { traceId: traceId(1) }), span(2, { traceId: traceId(2), name: "x".repeat(1_000) })]);
+    expect(listed(store)).toEqual([]);
+    store.add([span(3, { traceId: traceId(3) })]);
+    expect(listed(store)).toEqual([[3, 1]]);
+  });
+
   test("has room again for what comes after something was forgotten", () => {
     const store = createSpanStore({ ...ROOMY, maxSpans: 10 });
     for (let serial = 1; serial <= 1_000; serial += 1)
