@@ -265,7 +265,7 @@ describe("docs/api.md", () => {
     const output = await run(blocks.slice(0, -2));
     expect(output).toContain("event: run.completed");
     expect(output).toContain("12 degrees, rain");
-    expect(output).toContain("files/");
+    expect(output).toContain("messages.jsonl");
     // What is to fail, and what is gone.
     expect(await run([blocks[0] ?? "", ...blocks.slice(-2)])).toMatch(/^404\n"code":"not_found"/);
   }, 90_000);
