@@ -61,8 +61,8 @@ const registrations: readonly ((app: App) => void)[] = [
   registerWebhookDeliveries,
   registerKeys,
   registerTenants,
-  registerHealth,
   registerDoctor,
+  registerHealth,
 ];
 
 const WHERE = {

@@ -7,6 +7,7 @@ import { benchFlat } from "./bench/flat.ts";
 import { benchLinear } from "./bench/linear.ts";
 import { benchLoad } from "./bench/load.ts";
 import { benchRecall } from "./bench/recall.ts";
+import { benchTelemetry } from "./bench/telemetry.ts";
 
 /** A measurement: prints its tables and answers whether everything held. */
 type Part = () => boolean | Promise<boolean>;
@@ -17,6 +18,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   linear: benchLinear,
   flat: benchFlat,
   load: benchLoad,
+  telemetry: benchTelemetry,
 };
 
 const main = async (names: readonly string[]): Promise<number> => {

@@ -52,14 +52,17 @@ const wrangler = async (args: readonly string[], root: string, logDir: string): 
   return output;
 };
 
-/** Everything that the bundle is made from: the sources but the local platform, the settings, the locked dependencies. */
+/** The list of migrations, which the Worker compares with those of its database. */
+const JOURNAL = join("drizzle", "meta", "_journal.json");
+
+/** Everything that the bundle is made from: the sources but the local platform, the migrations' list, the settings, the locked dependencies. */
 const sourcesOf = async (root: string): Promise<readonly string[]> => {
   const entries = await readdir(join(root, "src"), { recursive: true, withFileTypes: true });
   const sources = entries
     .filter((entry) => entry.isFile())
     .map((entry) => relative(root, join(entry.parentPath, entry.name)))
     .filter((path) => !path.startsWith(join("src", "local") + sep));
-  return [...sources, "drizzle/meta/_journal.json", "wrangler.toml", "package-lock.json", "tsconfig.json"].sort();
+  return [...sources, JOURNAL, "wrangler.toml", "package-lock.json", "tsconfig.json"].sort();
 };
 
 const fingerprint = async (root: string): Promise<string> => {

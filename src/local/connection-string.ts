@@ -17,6 +17,11 @@ export function withVerifiedTls(connectionString: string): string {
   return connectionString.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, "$1verify-full");
 }
 
+/** Whether the host is Neon's: it answers its own protocol over HTTP. */
+export function isNeonHost(hostname: string): boolean {
+  return hostname.endsWith(".neon.tech");
+}
+
 /** Whether the host is Neon's pooler, which is for run time; migrations want the direct host. */
 export function isPoolerHost(hostname: string): boolean {
   return hostname.split(".")[0]?.endsWith("-pooler") ?? false;

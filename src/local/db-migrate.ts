@@ -1,6 +1,6 @@
 /** `npm run db:migrate`: applies the migrations to the PostgreSQL or Neon database at DATABASE_URL. */
-import { isPoolerHost, parseConnectionString, withoutPassword } from "./connection-string.ts";
-import { MIGRATIONS_DIR, type MigrationReport, migrateUrl, readMigrations } from "./migrate.ts";
+import { isPoolerHost, parseConnectionString } from "./connection-string.ts";
+import { MIGRATIONS_DIR, type MigrationReport, migrateUrl, readMigrations, reasonOf } from "./migrate.ts";
 
 const USAGE =
   "DATABASE_URL is not set. Give the direct (not the -pooler) connection string: postgres://user:password@host/database";
@@ -22,7 +22,7 @@ async function main(connectionString: string | undefined): Promise<0 | 1> {
     for (const line of summary(report)) console.log(line);
     return 0;
   } catch (error) {
-    console.error(`Migration failed: ${withoutPassword(reason(error), connectionString)}`);
+    console.error(`Migration failed: ${reasonOf(error, connectionString)}`);
     return 1;
   }
 }
@@ -36,13 +36,6 @@ function summary({ applied, present, unknown }: MigrationReport): readonly strin
   );
   if (unknown > 0) lines.push(`The database has ${unknown} migrations that this version does not know.`);
   return lines;
-}
-
-/** A refused connection is an AggregateError with an empty message and a code. */
-function reason(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  if (error.message !== "") return error.message;
-  return "code" in error ? `cannot connect (${String(error.code)})` : "cannot connect";
 }
 
 process.exitCode = await main(process.env.DATABASE_URL);

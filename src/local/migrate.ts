@@ -5,7 +5,7 @@ import { join } from "node:path";
 import pg from "pg";
 import { z } from "zod";
 import { databaseErrorFields, type Session } from "./backend.ts";
-import { withVerifiedTls } from "./connection-string.ts";
+import { withoutPassword, withVerifiedTls } from "./connection-string.ts";
 import { sessionOf } from "./postgres-backend.ts";
 
 /** The product's own migrations. */
@@ -19,6 +19,15 @@ export interface Migration {
   /** SHA-256 of the file, in hex. */
   readonly hash: string;
   readonly statements: readonly string[];
+}
+
+export interface MigrationPlan {
+  /** What is missing, in order. */
+  readonly pending: readonly Migration[];
+  /** How many are applied. */
+  readonly present: number;
+  /** How many the database has that this version does not know: it has met a newer version. */
+  readonly unknown: number;
 }
 
 export interface MigrationReport {
@@ -78,28 +87,43 @@ function parseJson(text: string): unknown {
   }
 }
 
+/** What `migrate` would do; changes nothing. Throws `MigrationError` as it does, but for failing statements. */
+export async function planMigrations(session: Session, migrations: readonly Migration[]): Promise<MigrationPlan> {
+  const ledger = await readLedger(session);
+  const pending = migrations.filter((migration) => !isApplied(migration, ledger));
+  const known = new Set(migrations.map((migration) => migration.when));
+  return {
+    pending,
+    present: migrations.length - pending.length,
+    unknown: [...ledger.keys()].filter((when) => !known.has(when)).length,
+  };
+}
+
 /**
  * Applies what is missing. Each migration is whole or absent, and recorded where drizzle's migrator looks; called twice,
  * or by two at once, every migration runs once. Throws `MigrationError` on a failing statement, on an applied migration
  * whose file has changed since, and on a missing one that is older than the newest applied.
  */
 export async function migrate(session: Session, migrations: readonly Migration[]): Promise<MigrationReport> {
-  const before = await readLedger(session);
-  const pending = migrations.filter((migration) => !isApplied(migration, before));
+  const { pending, unknown } = await planMigrations(session, migrations);
   const applied: string[] = [];
   for (const migration of pending) {
     if (await applyOnce(session, migration)) applied.push(migration.tag);
   }
-  const known = new Set(migrations.map((migration) => migration.when));
-  return {
-    applied,
-    present: migrations.length - applied.length,
-    unknown: [...before.keys()].filter((when) => !known.has(when)).length,
-  };
+  return { applied, present: migrations.length - applied.length, unknown };
 }
 
 /** `migrate` over a connection of its own. `connectionString` is a `postgres://` URL of a direct (not pooling) host. */
-export async function migrateUrl(connectionString: string, migrations: readonly Migration[]): Promise<MigrationReport> {
+export function migrateUrl(connectionString: string, migrations: readonly Migration[]): Promise<MigrationReport> {
+  return connected(connectionString, (session) => migrate(session, migrations));
+}
+
+/** `planMigrations` over a connection of its own. */
+export function planUrl(connectionString: string, migrations: readonly Migration[]): Promise<MigrationPlan> {
+  return connected(connectionString, (session) => planMigrations(session, migrations));
+}
+
+async function connected<T>(connectionString: string, work: (session: Session) => Promise<T>): Promise<T> {
   const client = new pg.Client({
     connectionString: withVerifiedTls(connectionString),
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -109,10 +133,22 @@ export async function migrateUrl(connectionString: string, migrations: readonly 
   client.on("error", () => undefined);
   await client.connect();
   try {
-    return await migrate(sessionOf(client), migrations);
+    return await work(sessionOf(client));
   } finally {
     await client.end().catch(() => undefined);
   }
+}
+
+/** Why it failed, for a person: without the connection string and its password. */
+export function reasonOf(error: unknown, connectionString: string): string {
+  return withoutPassword(messageOf(error), connectionString);
+}
+
+/** A refused connection is an AggregateError with an empty message and a code. */
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.message !== "") return error.message;
+  return "code" in error ? `cannot connect (${String(error.code)})` : "cannot connect";
 }
 
 /** Hash by `when` of every migration recorded. */

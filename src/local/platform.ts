@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { Backend } from "./backend.ts";
 import { buildWorker } from "./build.ts";
 import { type LocalCollector, startLocalCollector } from "./collector/collector.ts";
-import { parseConnectionString } from "./connection-string.ts";
+import { isNeonHost, parseConnectionString } from "./connection-string.ts";
 import { lockDirectory } from "./directory-lock.ts";
 import { MIGRATIONS_DIR, migrate, migrateUrl, readMigrations } from "./migrate.ts";
 import { type Credentials, startNeonEndpoint } from "./neon-endpoint.ts";
@@ -66,9 +66,6 @@ const undoer = () => {
   };
 };
 
-/** A Neon database answers its own protocol; any other PostgreSQL is put behind ours. */
-const isNeon = (url: URL): boolean => url.hostname.endsWith(".neon.tech");
-
 interface Database {
   readonly variables: Readonly<Record<string, string>>;
   readonly undo: Undo;
@@ -92,7 +89,8 @@ const startDatabase = async (options: PlatformOptions): Promise<Database> => {
     const url = parseConnectionString(given);
     options.onProgress("migrating the database of DATABASE_URL");
     await migrateUrl(given, migrations);
-    if (isNeon(url)) return { variables: { DATABASE_URL: given }, undo: async () => undefined };
+    // A Neon database answers its own protocol; any other PostgreSQL is put behind ours.
+    if (isNeonHost(url.hostname)) return { variables: { DATABASE_URL: given }, undo: async () => undefined };
     const credentials = {
       user: decodeURIComponent(url.username),
       password: decodeURIComponent(url.password),

@@ -1,6 +1,8 @@
 /** From finished spans to the collector: gathered for each invocation, stripped of what callers put into addresses, sent with a time-out. */
-import { OTLPExporter, type TraceFlushableSpanProcessor } from "@microlabs/otel-cf-workers";
+import type { TraceFlushableSpanProcessor } from "@microlabs/otel-cf-workers";
+import { JsonTraceSerializer } from "@opentelemetry/otlp-transformer";
 import { sentWith } from "./otel.ts";
+import { type Collector, post } from "./post.ts";
 import { strip } from "./strip.ts";
 
 type Started = Parameters<TraceFlushableSpanProcessor["onStart"]>[0];
@@ -12,24 +14,11 @@ export type SendSpans = (spans: readonly Finished[]) => Promise<void>;
 /** Traces that are held for sending at most; a span that begins after its invocation was sent would otherwise stay for ever. */
 const MOST_TRACES = 200;
 
-/**
- * Sends to a collector by OTLP over HTTP.
- * @param endpoint its base address; spans go to `/v1/traces` below it
- * @param timeoutMs after which the invocation no longer waits for it: a collector that hangs must not hold the isolate
- */
-export const sendTo = (endpoint: string, headers: Readonly<Record<string, string>>, timeoutMs: number): SendSpans => {
-  const exporter = new OTLPExporter({ url: `${endpoint.replace(/\/+$/, "")}/v1/traces`, headers: { ...headers } });
-  return (spans) => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error("timed out")), timeoutMs);
-    });
-    const sent = new Promise<void>((resolve, reject) =>
-      exporter.export([...spans], ({ code, error }) => (code === 0 ? resolve() : reject(error ?? new Error("failed")))),
-    );
-    return Promise.race([sent, late]).finally(() => clearTimeout(timer));
-  };
-};
+/** Sends spans to a collector. */
+export const sendTo =
+  (collector: Collector): SendSpans =>
+  (spans) =>
+    post(collector, "traces", JsonTraceSerializer.serializeRequest([...spans]));
 
 interface Batch {
   /** By span id. */

@@ -7,17 +7,14 @@ import { resourceFromAttributes } from "@opentelemetry/resources";
 import { AggregationTemporality, MeterProvider, MetricReader } from "@opentelemetry/sdk-metrics";
 import { instruments, type MetricName } from "./instruments.ts";
 import type { Meter, MetricAttributes } from "./meter.ts";
+import { type Collector, post } from "./post.ts";
 
 /** Sends what was counted since the last time; rejects when it did not arrive, and what it carried is then lost: sent again, it might count twice. */
 export type FlushMetrics = () => Promise<void>;
 
 export interface MetricsSettings {
-  /** Base address of the collector; metrics go to `/v1/metrics` below it. */
-  readonly endpoint: string;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly collector: Collector;
   readonly serviceName: string;
-  /** After which nobody waits for the collector. */
-  readonly timeoutMs: number;
 }
 
 /** Collects when it is asked to: a Worker has no timers between its invocations. */
@@ -58,7 +55,7 @@ const startIsolate = (): Isolate => {
 };
 
 /** Begins to gather, at the first invocation: an isolate has no random numbers before. */
-export const startMetrics = ({ endpoint, headers, serviceName, timeoutMs }: MetricsSettings): FlushMetrics => {
+export const startMetrics = ({ collector, serviceName }: MetricsSettings): FlushMetrics => {
   isolate ??= startIsolate();
   const { reader, instance } = isolate;
   const resource = resourceFromAttributes({ "service.name": serviceName, "service.instance.id": instance });
@@ -67,14 +64,7 @@ export const startMetrics = ({ endpoint, headers, serviceName, timeoutMs }: Metr
     if (resourceMetrics.scopeMetrics.every(({ metrics }) => metrics.every((each) => each.dataPoints.length === 0)))
       return;
     const body = JsonMetricsSerializer.serializeRequest({ ...resourceMetrics, resource });
-    const response = await fetch(`${endpoint.replace(/\/+$/, "")}/v1/metrics`, {
-      method: "POST",
-      headers: { ...headers, "content-type": "application/json" },
-      body: new TextDecoder().decode(body),
-      signal: AbortSignal.timeout(timeoutMs),
-    });
-    await response.body?.cancel();
-    if (!response.ok) throw new Error(`metrics: the collector answered ${response.status}`);
+    await post(collector, "metrics", body);
   };
 };
 

@@ -10,7 +10,8 @@ export interface Strippable {
   readonly events: readonly { readonly name: string; readonly attributes?: Attributes }[];
 }
 
-const ADDRESS = ["url.full", "url.query"];
+/** Where the library puts what a caller chose: addresses, and headers of any text. */
+const CALLERS = ["url.full", "url.query", "user_agent.original", "http.mime_type", "http.accepts"];
 
 const withoutSecret = (value: unknown): unknown => (typeof value === "string" ? redact(value).text : value);
 
@@ -23,11 +24,11 @@ const withoutSecrets = (attributes: Attributes): void => {
 };
 
 /**
- * Takes out what may hold a caller's content: queries, paths (they hold keys and file names) once the route is known, messages and stacks
- * of exceptions; and secrets wherever they stand. Changes the span.
+ * Takes out what may hold a caller's content: headers, queries, paths (they hold keys and file names) once the route is known, messages and
+ * stacks of exceptions; and secrets wherever they stand. Changes the span.
  */
 export const strip = ({ attributes, events }: Strippable): void => {
-  for (const name of ADDRESS) delete attributes[name];
+  for (const name of CALLERS) delete attributes[name];
   if (attributes["http.route"] !== undefined) delete attributes["url.path"];
   withoutSecrets(attributes);
   for (const event of events) {

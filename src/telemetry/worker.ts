@@ -53,12 +53,12 @@ export const instrumentWorker = <Env, Message>(
       scheduled: (controller, { parcel }, context) => doors.scheduled(controller, parcel.env, context),
     },
     ({ parcel: { settings } }: Carried) => {
-      const endpoint = settings.endpoint ?? "";
-      const { headers, serviceName } = settings;
-      const flushMetrics = startMetrics({ endpoint, headers, serviceName, timeoutMs: EXPORT_TIMEOUT_MS });
+      const { endpoint = "", headers, serviceName } = settings;
+      const collector = { endpoint, headers, timeoutMs: EXPORT_TIMEOUT_MS };
+      const flushMetrics = startMetrics({ collector, serviceName });
       return {
         service: { name: serviceName },
-        spanProcessors: [gatherSpans(sendTo(endpoint, headers, EXPORT_TIMEOUT_MS), failed, flushMetrics)],
+        spanProcessors: [gatherSpans(sendTo(collector), failed, flushMetrics)],
         // Callers of a public API do not decide what is recorded, nor under which trace.
         handlers: { fetch: { acceptTraceContext: false } },
         fetch: { includeTraceContext: false },

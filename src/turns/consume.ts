@@ -9,10 +9,10 @@ import { microCompact } from "./micro-compact.ts";
 import type { QueueHandlers, QueueMessage } from "./queue.ts";
 
 /**
- * The name of a queue of messages that failed too often, from where nothing is retried (`wrangler.toml`): it has the word `dead`, so that every
- * environment can have its own.
+ * The queue of messages that failed too often; nothing is retried from there (`wrangler.toml`). A further deployment of the account, such as staging,
+ * has its own, `hango-dead-staging`: a queue has one consumer.
  */
-const DEAD_LETTERS = /(^|-)dead(-|$)/;
+const DEAD_LETTERS = /^hango-dead(?:-|$)/;
 
 /** Wait before a failed message is delivered again the first time, in s; the platform counts the attempts. */
 const RETRY_DELAY_SECONDS = 30;

@@ -65,7 +65,7 @@ export interface CopyFiles {
   readonly sessionId: SessionId;
 }
 
-/** Asks for nothing: that the queue takes messages is all that it shows (`POST /v1/doctor`). */
+/** Nothing is to be done: the doctor asks whether the queue takes messages. */
 export interface Ping {
   readonly v: 1;
   readonly type: "ping";

@@ -22,7 +22,8 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "hango-quickstart-"));
 });
 afterAll(async () => {
-  if (first?.pid !== undefined && first.exitCode === null) process.kill(-first.pid, "SIGKILL");
+  if (first?.pid !== undefined && first.exitCode === null && first.signalCode === null)
+    process.kill(-first.pid, "SIGKILL");
   await rm(directory, { recursive: true, force: true });
 });
 

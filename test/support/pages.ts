@@ -43,3 +43,31 @@ export const runBlocks = async (page: string, language: string): Promise<readonl
     .map(({ text }) => text);
 
 export const shellBlocks = (page: string): Promise<readonly string[]> => runBlocks(page, "sh");
+
+/** Pages whose commands are run, and the test that runs them, as it names them. */
+export const RUN_PAGES: Readonly<Record<string, string>> = {
+  "README.md": "test/worker/docs.test.ts",
+  "docs/api.md": "test/worker/docs.test.ts",
+  "docs/context.md": "test/worker/docs.test.ts",
+  "docs/history.md": "test/worker/docs.test.ts",
+  "docs/learning/10-context-management.md": "test/worker/docs.test.ts",
+  "docs/memory.md": "test/worker/docs.test.ts",
+  "docs/micro-compaction.md": "test/worker/docs.test.ts",
+  "docs/operations.md": "test/worker/docs.test.ts",
+  "docs/quickstart.md": "test/slow/quickstart.test.ts",
+  "docs/skills.md": "test/worker/docs.test.ts",
+  "docs/subagents.md": "test/worker/docs.test.ts",
+  "docs/webhooks.md": "test/worker/docs.test.ts",
+};
+
+/** Why a command may be left out; there are no others. */
+export const REASONS_NOT_TO_RUN: readonly string[] = [
+  "needs a Cloudflare account",
+  "it needs your Grafana",
+  "starts what is running",
+  "starts what is running, and every test",
+  "Prometheus need not be there; test/slow/prometheus.test.ts does it",
+];
+
+/** Languages whose blocks somebody types or runs. */
+export const COMMAND_LANGUAGES: readonly string[] = ["sh", "bash", "shell", "ts"];

@@ -4,13 +4,16 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { ROOT, readPage, runBlocks, shellBlocks } from "../support/pages.ts";
 import {
+  ADMIN_KEY,
   type Call,
   callerOf,
   makeTenant,
@@ -18,8 +21,6 @@ import {
   type Tenant,
   type TestPlatform,
 } from "../support/platform.ts";
-
-const ROOT = join(import.meta.dirname, "../..");
 
 interface Received {
   readonly path: string;
@@ -34,10 +35,13 @@ let server: Server;
 let receiver: string;
 let received: Received[];
 let arrived: PromiseWithResolvers<void>;
+/** Where the reader's shell is: what a page writes is written there. */
+let folder: string;
 
 const addressOf = (of: Server): string => `127.0.0.1:${(of.address() as AddressInfo).port}`;
 
 beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "hango-docs-"));
   platform = await startTestPlatform();
   server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
@@ -53,6 +57,7 @@ afterAll(async () => {
   server.closeAllConnections();
   server.close();
   await platform.close();
+  await rm(folder, { recursive: true, force: true });
 });
 beforeEach(async () => {
   received = [];
@@ -61,13 +66,8 @@ beforeEach(async () => {
   call = callerOf(platform.url, tenant);
 });
 
-/** Blocks of a page that are run, in its order. */
-const shellBlocks = async (page: string): Promise<readonly string[]> => {
-  const text = await readFile(join(ROOT, page), "utf8");
-  return [...text.matchAll(/(<!-- not run: [^\n]+ -->\n+)?^```sh\n([\s\S]*?)^```$/gm)]
-    .filter(([, leftOut]) => leftOut === undefined)
-    .map(([, , block = ""]) => block);
-};
+/** A person's second is a machine's twentieth; and the project's commands are its own, wherever the reader's files are. */
+const SHELL_OF_A_TEST = `sleep() { command sleep 0.05; }\nnpm() { command npm --prefix "${ROOT}" "$@"; }`;
 
 /** A port that nobody has at this moment, for a server that the page itself starts. */
 const freeAddress = async (): Promise<string> => {
@@ -78,6 +78,9 @@ const freeAddress = async (): Promise<string> => {
   return address;
 };
 
+/** What a reader has in the shell who followed an earlier page. */
+const readersShell = (): string => `BASE=${platform.url}; KEY=${tenant.key}`;
+
 /** Runs blocks in one shell, as somebody does who pastes them one after the other; stops at the first command that fails. */
 const run = async (blocks: readonly string[]): Promise<string> => {
   const [ownHost = "", ownPort = ""] = (await freeAddress()).split(":");
@@ -85,13 +88,16 @@ const run = async (blocks: readonly string[]): Promise<string> => {
     .join("\n")
     .replaceAll("http://127.0.0.1:8787", platform.url)
     .replaceAll("hango_...", tenant.key)
+    .replaceAll("HANGO_API_KEY=...", `HANGO_API_KEY=${tenant.key}`)
+    .replaceAll("https://hango.example ", `${platform.url} `)
+    .replaceAll("http://127.0.0.1:PORT/_sim", `${platform.simulator.url}/_sim`)
     .replaceAll("https://example.com/", `${receiver}/`)
     .replaceAll("127.0.0.1:9099", `${ownHost}:${ownPort}`)
     .replaceAll("listen(9099", `listen(${ownPort}`);
-  // A person's second is a machine's twentieth.
-  const shell = spawn("bash", ["-euo", "pipefail", "-c", `sleep() { command sleep 0.05; }\n${script}`], {
+  const shell = spawn("bash", ["-euo", "pipefail", "-c", `${SHELL_OF_A_TEST}\n${script}`], {
+    cwd: folder,
     detached: true,
-    env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
+    env: { ...process.env, HANGO_ADMIN_KEY: ADMIN_KEY, PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
     stdio: ["ignore", "pipe", "pipe"],
   });
   try {
@@ -144,6 +150,42 @@ describe("docs/history.md", () => {
   }, 60_000);
 });
 
+describe("docs/operations.md", () => {
+  it("its doctor finds everything in order, and its tenant and key are made and used", async () => {
+    const blocks = await shellBlocks("docs/operations.md");
+    expect(blocks).toHaveLength(6);
+    const output = await run([`export HANGO_ADMIN_KEY=${ADMIN_KEY}`, ...blocks]);
+    expect(output.match(/^(?:ok|skip|FAIL) /gm)).toEqual([...Array(6).fill("ok "), "skip "]);
+    expect(output).toMatch(/"name": ?"production"[^}]*"secret": ?"hango_\w{40}"/);
+    expect(output).toContain("event: run.completed");
+    expect(output).toMatch(/"purpose": ?"turn"/);
+  }, 60_000);
+
+  it("every anchor that an alert links to is there", async () => {
+    const text = await readPage("docs/operations.md");
+    const anchors = [...text.matchAll(/^#{2,3} (.+)$/gm)].map(([, title = ""]) =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^\w -]/g, "")
+        .replaceAll(" ", "-"),
+    );
+    expect(anchors).toEqual(
+      expect.arrayContaining([
+        "runbook",
+        "thrash",
+        "cache-collapse",
+        "wedged-runs",
+        "dead-letters",
+        "provider-errors",
+        "overhead",
+        "summariser-cost",
+      ]),
+    );
+    const linked = [...text.matchAll(/\]\(#([^)]+)\)/g)].map(([, anchor]) => anchor);
+    expect(linked.filter((anchor) => !anchors.includes(anchor ?? ""))).toEqual([]);
+  });
+});
+
 describe("docs/skills.md", () => {
   it("gives a session skills, loads one and shows what is listed", async () => {
     const blocks = await shellBlocks("docs/skills.md");
@@ -178,6 +220,69 @@ describe("docs/subagents.md", () => {
     expect(output).toMatch(/"subagent_type": ?"reader"/);
     expect((await said("harbour-1"))[0]).toBe("delegate to reader: read /notes.md");
   }, 60_000);
+});
+
+/** A session of the pages that begin in the middle. */
+const supportSession = `${"curl"} -sS "$BASE/v1/sessions/key:support-1/turns" -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \
+  -d '{"input": "write /invoice.md: 17 is open", "create": true}'`;
+
+describe("docs/context.md", () => {
+  it("changes the settings of a session, and rehearses a compaction", async () => {
+    const blocks = await shellBlocks("docs/context.md");
+    expect(blocks).toHaveLength(2);
+    const output = await run([readersShell(), supportSession, ...blocks]);
+    expect(output).toContain('"summarizer_model":"claude-haiku-5-5"');
+    expect((await call("GET", "/v1/sessions/key:support-1")).body.context.keep_frac).toBe(0.2);
+  }, 60_000);
+});
+
+describe("docs/micro-compaction.md", () => {
+  it("switches it on, and reports what it has brought", async () => {
+    const blocks = await shellBlocks("docs/micro-compaction.md");
+    expect(blocks).toHaveLength(2);
+    const output = await run([readersShell(), supportSession, ...blocks]);
+    expect(output).toContain("Occupancy: ");
+    expect((await call("GET", "/v1/sessions/key:support-1")).body.context.micro_compaction).toEqual({
+      every_n_turns: 3,
+    });
+  }, 60_000);
+});
+
+describe("docs/learning/10-context-management.md", () => {
+  it("shows clips, summaries, batches, caches, overflows and voided generations as it says", async () => {
+    const blocks = await shellBlocks("docs/learning/10-context-management.md");
+    expect(blocks).toHaveLength(8);
+    const output = await run(blocks);
+    for (const words of ['"type":"context.compacted"', "Messages 1 to", '"usage":', '"generation":1'])
+      expect(output, words).toContain(words);
+  }, 120_000);
+});
+
+describe("docs/api.md", () => {
+  it("does each task with curl", async () => {
+    const blocks = await shellBlocks("docs/api.md");
+    expect(blocks.length).toBeGreaterThan(12);
+    const output = await run(blocks.slice(0, -2));
+    expect(output).toContain("event: run.completed");
+    expect(output).toContain("12 degrees, rain");
+    expect(output).toContain("files/");
+    // What is to fail, and what is gone.
+    expect(await run([blocks[0] ?? "", ...blocks.slice(-2)])).toMatch(/^404\n"code":"not_found"/);
+  }, 90_000);
+
+  it("does each task with TypeScript", async () => {
+    const blocks = await runBlocks("docs/api.md", "ts");
+    expect(blocks).toHaveLength((await shellBlocks("docs/api.md")).length);
+    await writeFile(join(folder, "api.mts"), blocks.join("\n"));
+    const output = await run([
+      `export HANGO_URL=${platform.url} HANGO_KEY=${tenant.key}`,
+      `${JSON.stringify(process.execPath)} api.mts`,
+    ]);
+    expect(output).toMatch(/^true completed /m);
+    expect(output).toContain("12 degrees and rain in Oslo");
+    expect(output).toMatch(/\d+ run\.completed/);
+    expect(output).toContain("[ '1 user', '2 assistant' ]");
+  }, 90_000);
 });
 
 describe("docs/webhooks.md", () => {

@@ -1,180 +1,166 @@
-/** The doctor, from both sides: over the API of the built Worker, and as the command that a person runs. */
+/** The doctor of the built Worker: what it finds with everything in order, and with each part broken; and the command that asks it. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { checkFromHere } from "../../src/local/doctor/from-here.ts";
-import { checkFromInside, NoReport } from "../../src/local/doctor/from-inside.ts";
-import { lineOf } from "../../src/local/doctor/report.ts";
-import { type Collector, startCollector } from "../support/collector.ts";
-import { ADMIN_KEY, makeTenant, startTestPlatform, type TestPlatform } from "../support/platform.ts";
-import { startReceiver } from "../support/receiver.ts";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { builtMigrations } from "../../src/turns/doctor/examine.ts";
+import {
+  ADMIN_KEY,
+  makeTenant,
+  startAnotherWorker,
+  startTestPlatform,
+  type TestPlatform,
+} from "../support/platform.ts";
+import { type Receiver, startReceiver } from "../support/receiver.ts";
 
 let platform: TestPlatform;
-let collector: Collector;
-
+let collector: Receiver;
+const exported: { path: string | undefined; token: unknown; body: string }[] = [];
 beforeAll(async () => {
-  collector = await startCollector();
-  platform = await startTestPlatform({ variables: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
+  collector = await startReceiver(({ url, headers }, body, response) => {
+    exported.push({ path: url, token: headers["x-token"], body });
+    response.writeHead(200).end("{}");
+  });
+  platform = await startTestPlatform({
+    chat: true,
+    variables: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_HEADERS: "x-token=hunter2" },
+  });
 }, 120_000);
 afterAll(async () => {
   await platform.close();
   collector.close();
 });
 
-const examine = (key: string) =>
-  fetch(`${platform.url}/v1/doctor`, { method: "POST", headers: { Authorization: `Bearer ${key}` } });
-
-describe("POST /v1/doctor", () => {
-  it("tells the operator of everything that the Worker is bound to", async () => {
-    const response = await examine(ADMIN_KEY);
-    const body = (await response.json()) as { checks: { name: string; status: string; detail: string }[] };
-    expect(body).toMatchObject({ type: "doctor_report", status: "ok" });
-    expect(body.checks.map(({ name, status }) => [name, status])).toEqual([
-      ["configuration", "ok"],
-      ["database", "ok"],
-      ["migrations", "ok"],
-      ["files", "ok"],
-      ["queue", "ok"],
-      ["provider", "ok"],
-      ["chat", "skipped"],
-      ["telemetry", "ok"],
-    ]);
-    // Nothing is left in the bucket, and no address has its password.
-    const bucket = await platform.host.miniflare.getR2Bucket("FILES");
-    expect((await bucket.list({ prefix: "doctor/" })).objects).toEqual([]);
-    expect(JSON.stringify(body)).not.toMatch(/postgres(ql)?:|hango_|simulator/);
-  });
-
-  it("tells nobody else", async () => {
-    const tenant = await makeTenant(platform.database);
-    expect([(await examine(tenant.key)).status, (await examine("wrong")).status]).toEqual([403, 401]);
-  });
-});
-
-interface Run {
-  readonly code: number;
-  readonly lines: readonly string[];
-  readonly errors: string;
+interface Check {
+  readonly name: string;
+  readonly status: string;
+  readonly detail: string;
+  readonly duration_ms: number;
 }
 
-const doctor = async (args: readonly string[], env: Readonly<Record<string, string>>): Promise<Run> => {
-  const child = spawn(process.execPath, ["src/local/doctor.ts", ...args], {
-    cwd: join(import.meta.dirname, "../.."),
-    env: { PATH: process.env.PATH, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
+const ask = async (url = platform.url, key = ADMIN_KEY) => {
+  const response = await fetch(`${url}/v1/doctor`, {
+    headers: { Authorization: `Bearer ${key}`, Connection: "close" },
   });
-  const exit = once(child, "exit");
-  const [out, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  const [code] = await exit;
-  return { code, lines: out.trim().split("\n"), errors };
+  const body = (await response.json()) as { status: string; checks: readonly Check[]; error?: { code: string } };
+  return { status: response.status, body, words: JSON.stringify(body) };
+};
+const detailOf = (checks: readonly Check[], name: string) => {
+  const { status, detail } = checks.find((check) => check.name === name) ?? {};
+  return `${status}: ${detail}`;
 };
 
-const names = ({ lines }: Run) => lines.slice(0, -1).map((line) => line.split(/\s+/, 2).join(" "));
-
-describe("npm run doctor", () => {
-  it("prints a line for each check of a running hango, and ends with 0", async () => {
-    const run = await doctor([platform.url], { HANGO_ADMIN_KEY: ADMIN_KEY });
-    expect([run.code, run.errors]).toEqual([0, ""]);
-    expect(names(run)).toEqual([
-      "ok configuration",
-      "ok database",
-      "ok migrations",
-      "ok files",
-      "ok queue",
-      "ok provider",
-      "skip chat",
-      "ok telemetry",
+describe("GET /v1/doctor", () => {
+  it("checks everything from the inside, in the order of the documentation", async () => {
+    const requests = platform.simulator.requests.length;
+    const { status, body } = await ask();
+    expect([status, body.status]).toEqual([200, "ok"]);
+    expect(body.checks.map(({ name, status }) => [name, status])).toEqual(
+      ["configuration", "database", "migrations", "r2", "queue", "provider", "chat", "otlp"].map((name) => [
+        name,
+        "ok",
+      ]),
+    );
+    expect(detailOf(body.checks, "configuration")).toContain("HANGO_ALLOW_PRIVATE_URLS is true");
+    expect(detailOf(body.checks, "database")).toMatch(/^ok: PostgreSQL 18\.\d+\S*, answers in \d+ ms$/);
+    expect(detailOf(body.checks, "migrations")).toBe(
+      `ok: ${builtMigrations.length} applied, newest ${builtMigrations.at(-1)?.tag}`,
+    );
+    expect(detailOf(body.checks, "provider")).toContain('knows "claude-sonnet-5-5"');
+    // No model was called: nothing but descriptions was asked for.
+    expect(
+      platform.simulator.requests
+        .slice(requests)
+        .map(({ method, path }) => `${method} ${path}`)
+        .toSorted(),
+    ).toEqual(["GET /v1/models", "GET /v1/models/claude-sonnet-5-5"]);
+    expect(exported.filter(({ body }) => body === '{"resourceSpans":[]}')).toEqual([
+      { path: "/v1/traces", token: "hunter2", body: '{"resourceSpans":[]}' },
     ]);
-    expect(run.lines.at(-1)).toBe("Everything that could be checked works.");
   });
 
-  it.each([
-    ["no key", ["https://hango.invalid"], "HANGO_ADMIN_KEY is not set"],
-    ["an option", ["--help"], "Usage: npm run doctor"],
-  ])("with %s ends with 2 and says what is wrong", async (_, args, words) => {
-    const run = await doctor(args, {});
-    expect([run.code, run.errors.includes(words) ? words : run.errors]).toEqual([2, words]);
+  it("leaves nothing in the bucket, and its message is done and acknowledged", async () => {
+    await ask();
+    const bucket = await platform.host.miniflare.getR2Bucket("FILES");
+    expect((await bucket.list({ prefix: "doctor/" })).objects).toEqual([]);
+    // The consumer's span of the message: it was processed, and did not fail.
+    const processed = () =>
+      exported.filter(({ path, body }) => path === "/v1/traces" && body.includes('"stringValue":"ping"'));
+    await vi.waitFor(() => expect(processed().length).toBeGreaterThan(0), { timeout: 20_000 });
+    expect(processed().some(({ body }) => body.includes("error.type"))).toBe(false);
+    expect(platform.logs.filter((line) => line.includes("queue message"))).toEqual([]);
   });
 
-  it("without an address checks the environment from here, and skips what only the Worker reaches", async () => {
-    const run = await doctor([], {
-      DATABASE_URL: platform.database.connectionString,
-      ANTHROPIC_API_KEY: "simulator",
-      ANTHROPIC_BASE_URL: platform.simulator.url,
-      HANGO_ADMIN_KEY: ADMIN_KEY,
+  it("tells a tenant's key nothing", async () => {
+    const tenant = await makeTenant(platform.database);
+    const { status, body } = await ask(platform.url, tenant.key);
+    expect([status, body.error?.code, body.checks]).toEqual([403, "forbidden", undefined]);
+    expect((await ask(platform.url, "wrong")).status).toBe(401);
+  });
+
+  it("names what fails, without secrets, and checks the rest", async () => {
+    const gone = await startReceiver(() => undefined);
+    gone.close();
+    const broken = await startAnotherWorker(platform, {
+      ANTHROPIC_API_KEY: "hunter3",
+      HANGO_DEFAULT_MODEL: "no-such-model",
+      HANGO_OPENAI_BASE_URL: `${gone.url}/v1`,
+      OTEL_EXPORTER_OTLP_ENDPOINT: gone.url,
+      OTEL_EXPORTER_OTLP_HEADERS: "x-token=hunter2",
     });
-    expect([run.code, run.errors]).toEqual([0, ""]);
-    expect(names(run)).toEqual([
-      "ok configuration",
-      "ok database",
-      "ok migrations",
-      "skip files",
-      "skip queue",
-      "ok provider",
-      "skip chat",
-      "skip telemetry",
-    ]);
-  });
-});
-
-describe("asking a running hango", () => {
-  const asked = (url: string, adminKey = ADMIN_KEY) =>
-    checkFromInside({ url, adminKey, fetch, timeoutMs: 10_000 }).catch((error: unknown) => error);
-
-  it("says why no report could be had: a wrong key, nobody there, no address, another server", async () => {
-    const other = await startReceiver((_request, _body, response) => void response.end("hello"));
-    const away = await startReceiver((_request, _body, response) => void response.writeHead(404).end());
     try {
-      const cases: readonly (readonly [unknown, string])[] = [
-        [await asked(platform.url, "x".repeat(24)), "answered 401: HANGO_ADMIN_KEY is not the operator's key"],
-        [await asked("http://127.0.0.1:9"), "nothing answers at http://127.0.0.1:9"],
-        [await asked("hango"), '"hango" is no address'],
-        [await asked(other.url), "is no report"],
-        [await asked(away.url), "answered 404: there is no doctor at this address"],
-      ];
-      for (const [error, words] of cases) {
-        expect(error).toBeInstanceOf(NoReport);
-        expect(String(error)).toContain(words);
-      }
+      const { status, body, words } = await ask(broken.url);
+      expect([status, body.status]).toEqual([200, "failed"]);
+      expect(detailOf(body.checks, "provider")).toContain('knows no model "no-such-model"');
+      expect(detailOf(body.checks, "chat")).toContain(`failed: chat completions at ${gone.url}/v1: cannot be reached`);
+      expect(detailOf(body.checks, "otlp")).toContain(`failed: the collector at ${gone.url} cannot be reached`);
+      expect(detailOf(body.checks, "database")).toMatch(/^ok: /);
+      expect(words).not.toMatch(/hunter/);
     } finally {
-      other.close();
-      away.close();
+      await broken.close();
     }
   });
+
+  it("finds a database that is behind the build, and one that is ahead", async () => {
+    const newest = builtMigrations.at(-1);
+    const move = (from: number, to: number) =>
+      platform.database.sql("update drizzle.__drizzle_migrations set created_at = $2 where created_at = $1", [
+        from,
+        to,
+      ]);
+    await move(newest?.when ?? 0, 4_000_000_000_000);
+    const { body } = await ask();
+    await move(4_000_000_000_000, newest?.when ?? 0);
+    expect(detailOf(body.checks, "migrations")).toContain(`failed: 1 pending (${newest?.tag})`);
+    expect(detailOf(body.checks, "migrations")).toContain("1 that this version does not know");
+  });
 });
 
-describe("looking from here", () => {
-  const looked = async (env: Readonly<Record<string, string>>) =>
-    (await checkFromHere({ env, fetch, now: () => performance.now() })).map(lineOf);
-
-  it("names each problem of the environment, without its values", async () => {
-    const lines = await looked({ HANGO_ADMIN_KEY: "short-secret", HANGO_MAX_STEPS: "many", HANGO_MAX_STEP: "1" });
-    const problems = lines.filter((line) => line.startsWith("FAIL  configuration"));
-    for (const words of ["DATABASE_URL: ", "ANTHROPIC_API_KEY: ", "HANGO_ADMIN_KEY: ", "STEPS: ", "STEP: unknown"])
-      expect(
-        problems.filter((line) => line.includes(words)),
-        words,
-      ).toHaveLength(1);
-    expect(problems).toHaveLength(5);
-    expect(lines.filter((line) => line.includes("skip  provider"))).toEqual([
-      "skip  provider       the configuration is wrong",
-    ]);
-    expect(lines.join("\n")).not.toContain("short-secret");
-  });
-
-  it("says in words what the database refuses", async () => {
-    const wrong = new URL(platform.database.connectionString);
-    wrong.pathname = "/no_such_database";
-    const lines = await looked({
-      DATABASE_URL: wrong.href,
-      ANTHROPIC_API_KEY: "simulator",
-      ANTHROPIC_BASE_URL: platform.simulator.url,
-      HANGO_ADMIN_KEY: ADMIN_KEY,
+describe("npm run doctor -- URL", () => {
+  const doctor = async (url: string, adminKey: string) => {
+    const child = spawn(process.execPath, ["src/local/doctor.ts", url], {
+      cwd: join(import.meta.dirname, "../.."),
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, HANGO_ADMIN_KEY: adminKey },
+      stdio: ["ignore", "pipe", "inherit"],
     });
-    expect(lines.find((line) => line.includes(" database "))).toMatch(
-      /^FAIL {2}database .*there is no database of the name in DATABASE_URL/,
-    );
-  });
+    const [out, [code]] = await Promise.all([text(child.stdout), once(child, "exit")]);
+    return { lines: out.trimEnd().split("\n"), code };
+  };
+
+  it("shows what the Worker found, a line each, and ends with 0", async () => {
+    const { lines, code } = await doctor(`${platform.url}/`, ADMIN_KEY);
+    expect(lines).toHaveLength(8);
+    expect(lines[3]).toMatch(/^ok {4}r2 {13}put, got and deleted a small object in \d+ ms$/);
+    expect(lines[4]).toBe("ok    queue          took a message; that it is delivered is not proven by this");
+    expect(code).toBe(0);
+  }, 60_000);
+
+  it("ends with 1 where the key is not the operator's", async () => {
+    const { lines, code } = await doctor(platform.url, "another-key-0123456789abcdef");
+    expect(lines).toEqual([
+      `FAIL  worker         ${platform.url} refused the key (401): set HANGO_ADMIN_KEY to the one that the Worker was given`,
+    ]);
+    expect(code).toBe(1);
+  }, 60_000);
 });

@@ -45,7 +45,8 @@ const workerdPid = (): string => {
     const [name, , parent] = statOf(pid);
     return name === "workerd" && parent === String(process.pid);
   });
-  const pid = found.at(-1);
+  // The newest: names in a folder are in the order of text, where 999 comes after 1000.
+  const pid = found.toSorted((a, b) => Number(a) - Number(b)).at(-1);
   if (pid === undefined)
     throw new Error("CPU time is measured on Linux only, by /proc of the workerd that was started.");
   return pid;

@@ -1,25 +1,17 @@
-/** What the doctor prints: a line for each check. */
-import type { CheckResult } from "../../turns/doctor/check.ts";
+/** How the doctor's findings are shown: a line each. */
+import type { Shown } from "./there.ts";
 
-const MARKS = { ok: "ok   ", failed: "FAIL ", skipped: "skip " } as const satisfies Record<
-  CheckResult["status"],
-  string
->;
+const WORDS = { ok: "ok", failed: "FAIL", skipped: "skip" } as const satisfies Record<Shown["status"], string>;
 
-/** As long as the longest name. */
-const NAME_WIDTH = 13;
+/** Longest name of a check: the details stand below each other. */
+const NAME_WIDTH = "configuration".length;
 
-/** A line of a check; whatever a server has said stays on it. */
-export const lineOf = ({ name, status, detail }: CheckResult): string =>
-  `${MARKS[status]} ${name.padEnd(NAME_WIDTH)}  ${detail.replaceAll(/\s*[\r\n]+\s*/g, " ")}`;
+/** What came from a server may hold anything; on a terminal it is text. */
+const printable = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}]+/gu, " ");
 
-/** The last line. */
-export const verdict = (results: readonly CheckResult[]): string => {
-  const failed = results.filter(({ status }) => status === "failed").length;
-  if (failed === 0) return "Everything that could be checked works.";
-  return failed === 1 ? "One check failed." : `${failed} checks failed.`;
-};
+export const lineOf = ({ name, status, detail }: Shown): string =>
+  `${WORDS[status].padEnd(4)}  ${printable(name).padEnd(NAME_WIDTH)}  ${printable(detail)}`;
 
-/** @returns 1 where a check has failed */
-export const exitCodeOf = (results: readonly CheckResult[]): 0 | 1 =>
-  results.some(({ status }) => status === "failed") ? 1 : 0;
+/** 1 where any check failed. */
+export const exitCodeOf = (findings: readonly Shown[]): 0 | 1 =>
+  findings.some(({ status }) => status === "failed") ? 1 : 0;

@@ -1,96 +1,87 @@
-/** Whether the database answers, and has the schema that this version works with. */
+/** Whether the database answers, and whether its schema is the one that this build was made for. */
 import { postgresFault, StoreUnavailable } from "../../store/errors.ts";
-import { describing, type KnownMigration, migrationState } from "../../store/migrations.ts";
-import { type Check, CheckFailed } from "./check.ts";
+import { type AppliedMigration, type AskDatabase, appliedMigrations, serverVersion } from "../../store/health.ts";
+import { type Check, type Finding, failed, ok, unreachable } from "./check.ts";
 
-/** Runs a statement without parameters. Values may come as text. */
-export type AskDatabase = (statement: string) => Promise<readonly Readonly<Record<string, unknown>>[]>;
-
-export interface DatabaseChecks {
-  readonly ask: AskDatabase;
-  /** ms, for how long an answer takes. */
-  readonly now: () => number;
-  readonly known: readonly KnownMigration[];
-  readonly timeoutMs: number;
+/** A migration that this version knows. */
+export interface KnownMigration {
+  readonly tag: string;
+  readonly when: number;
+  /** SHA-256 of its file; undefined where only the journal is at hand. */
+  readonly hash?: string;
 }
 
-/** What PostgreSQL means by the codes that a wrong `DATABASE_URL` leads to. */
-const MEANINGS: Readonly<Record<string, string>> = {
-  "28000": "it refuses the user of DATABASE_URL",
-  "28P01": "it refuses the user or the password of DATABASE_URL",
-  "3D000": "there is no database of the name in DATABASE_URL",
-  "42501": "the user of DATABASE_URL may not read it",
-  "53300": "it has no connection left",
+/** SQLSTATEs of a refused connection, and what to do about each. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  "28P01": "refused the user or password (28P01): set DATABASE_URL anew",
+  "28000": "refused the user (28000): set DATABASE_URL anew",
+  "3D000": "has no database of that name (3D000): see the path of DATABASE_URL",
+  "42501": "does not let this user read its tables (42501): give it the rights of the tables' owner",
+  "53300": "has no connection left (53300): use the pooled host, or raise its limit",
 };
 
-/** A database's error in words that hold neither SQL nor an address. */
-const failureOf = (error: unknown): CheckFailed => {
+/** What went wrong, without the connection string, SQL or parameters. */
+const trouble = (error: unknown): string => {
   const code = postgresFault(error)?.code;
-  if (code !== undefined) return new CheckFailed(`${MEANINGS[code] ?? "it refused"} (SQLSTATE ${code})`);
-  if (error instanceof StoreUnavailable)
-    return new CheckFailed(`${error.message}: see DATABASE_URL, and whether the database is up`);
-  return new CheckFailed("it could not be reached: see DATABASE_URL, and whether the database is up");
+  if (code !== undefined) return REFUSALS[code] ?? `answers with an error (SQLSTATE ${code})`;
+  // Its own words, which name no address.
+  if (error instanceof StoreUnavailable) return error.message.replace(/^the database /, "");
+  return unreachable(error);
 };
 
-const isTrue = (value: unknown): boolean => value === true || value === "t";
-
-interface Server {
-  readonly version: string;
-  readonly migrated: boolean;
-}
-
-/** Both checks, of one connection. The second waits for the first, and fails without saying more where that fails. */
-export const databaseChecks = ({ ask, now, known, timeoutMs }: DatabaseChecks): readonly Check[] => {
-  const asked = async (statement: string) => {
+/** One round trip. */
+export const databaseCheck = (ask: AskDatabase, now: () => number): Check => ({
+  name: "database",
+  run: async () => {
+    const startedMs = now();
     try {
-      return await ask(statement);
+      const version = await serverVersion(ask);
+      return ok(`PostgreSQL ${version}, answers in ${Math.round(now() - startedMs)} ms`);
     } catch (error) {
-      throw failureOf(error);
+      return failed(trouble(error));
     }
-  };
-  let server: Promise<Server> | undefined;
-  const askServer = async (): Promise<Server> => {
-    const [row] = await asked(describing.server);
-    return { version: String(row?.version).split(" ")[0] ?? "", migrated: isTrue(row?.migrated) };
-  };
-  const serverOnce = (): Promise<Server> => {
-    server ??= askServer();
-    return server;
-  };
-  return [
-    {
-      name: "database",
-      timeoutMs,
-      look: async () => {
-        const { version } = await serverOnce();
-        // The first answer may have had to wake the database, and to open the connection.
-        const startedMs = now();
-        await asked(describing.server);
-        return `PostgreSQL ${version}, answers in ${Math.round(now() - startedMs)} ms`;
-      },
-    },
-    {
-      name: "migrations",
-      timeoutMs,
-      look: async () => {
-        const { migrated } = await serverOnce().catch(() => {
-          throw new CheckFailed("not known while the database does not answer");
-        });
-        const applied = migrated ? (await asked(describing.ledger)).map((row) => Number(row.applied)) : [];
-        const { pending, unknown } = migrationState(known, applied);
-        if (pending.length > 0)
-          throw new CheckFailed(
-            `${pending.length} of ${known.length} not applied (${inShort(pending)}): run npm run deploy`,
-          );
-        if (unknown > 0)
-          throw new CheckFailed(
-            `the database has ${unknown} that this version does not know: it was migrated by a newer one, deploy that`,
-          );
-        return `all ${known.length} applied, the newest is ${known.at(-1)?.tag}`;
-      },
-    },
+  },
+});
+
+const MOST_NAMED = 3;
+
+const listed = (tags: readonly string[]): string =>
+  tags.length <= MOST_NAMED ? tags.join(", ") : `${tags.slice(0, MOST_NAMED).join(", ")}, ...`;
+
+/** What the two lists of migrations say of each other. */
+export const judgeMigrations = (known: readonly KnownMigration[], applied: readonly AppliedMigration[]): Finding => {
+  const hashes = new Map(applied.map(({ when, hash }) => [when, hash]));
+  const changed = known.filter(({ when, hash }) => {
+    const recorded = hashes.get(when);
+    return hash !== undefined && recorded !== undefined && recorded !== hash;
+  });
+  if (changed.length > 0) {
+    const tags = listed(changed.map(({ tag }) => tag));
+    return failed(`changed since they were applied: ${tags}. Restore the files; a change is a new migration`);
+  }
+  const pending = known.filter(({ when }) => !hashes.has(when)).map(({ tag }) => tag);
+  const names = new Set(known.map(({ when }) => when));
+  const unknown = applied.filter(({ when }) => !names.has(when)).length;
+  const problems = [
+    ...(pending.length === 0 ? [] : [`${pending.length} pending (${listed(pending)}): run npm run db:migrate`]),
+    ...(unknown === 0
+      ? []
+      : [`the database has ${unknown} that this version does not know: a newer one has migrated it; deploy that one`]),
   ];
+  if (problems.length > 0) return failed(problems.join("; "));
+  return ok(`${known.length} applied, newest ${known.at(-1)?.tag ?? "none"}`);
 };
 
-const inShort = (tags: readonly string[]): string =>
-  tags.length <= 3 ? tags.join(", ") : `${tags[0]} to ${tags.at(-1)}`;
+/** None is pending, and none is applied that this version does not know. */
+export const migrationsCheck = (ask: AskDatabase, readKnown: () => Promise<readonly KnownMigration[]>): Check => ({
+  name: "migrations",
+  run: async () => {
+    const known = await readKnown().catch(() => undefined);
+    if (known === undefined) return failed("the files of this checkout disagree: npm run db:migrate says which");
+    try {
+      return judgeMigrations(known, await appliedMigrations(ask));
+    } catch (error) {
+      return failed(`could not be read: the database ${trouble(error)}`);
+    }
+  },
+});

@@ -1,108 +1,128 @@
-/** Whether the models can be reached with the keys that are set, without a call that costs anything. */
-import type { Config } from "../../config.ts";
+/** Whether the model providers answer, take the key and know the models: requests that cost nothing, and none that runs a model. */
 import { isRecord } from "../../protocol/is-record.ts";
-import { providerOf, wireModel } from "../../protocol/model-name.ts";
-import { type Answered, ask, statusInWords } from "./asking.ts";
-import { type Check, CheckFailed, CheckSkipped, hostOf } from "./check.ts";
+import { wireModel } from "../../protocol/model-name.ts";
+import { below, type Check, type Finding, failed, hasCredentials, ok, shown, skipped, unreachable } from "./check.ts";
 
-export type ProviderSettings = Pick<Config, "anthropic" | "openai" | "defaultModel" | "modelProfiles"> & {
-  readonly context: Pick<Config["context"], "summarizerModel">;
-};
-
-export interface ProviderChecks {
-  readonly config: ProviderSettings;
-  readonly fetch: typeof fetch;
-  readonly timeoutMs: number;
+export interface MessagesApi {
+  /** Without `/v1`. */
+  readonly baseUrl: string;
+  readonly apiKey: string;
+  /** Models that the configuration names and that are served here; may be none. */
+  readonly models: readonly string[];
 }
 
+export interface ChatServer {
+  /** With `/v1`, as the server has it. */
+  readonly baseUrl: string;
+  /** Undefined for a server that wants none. */
+  readonly apiKey: string | undefined;
+  readonly models: readonly string[];
+}
+
+/** The version of the Messages API that its SDK names. */
 const VERSION = "2023-06-01";
 
-/** Whose list of models is complete: any other server may serve what it does not list. */
-const ANTHROPIC_HOST = "api.anthropic.com";
+/** Names of the variables, for what to do. */
+interface Variables {
+  readonly key: string;
+  readonly url: string;
+}
 
-const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
+const ANTHROPIC: Variables = { key: "ANTHROPIC_API_KEY", url: "ANTHROPIC_BASE_URL" };
+const OPENAI: Variables = { key: "OPENAI_API_KEY", url: "HANGO_OPENAI_BASE_URL" };
 
-/** The models that variables name and this provider serves. */
-const modelsOf = ({ defaultModel, context, modelProfiles }: ProviderSettings, provider: "anthropic" | "openai") =>
-  [...new Set([defaultModel, ...(context.summarizerModel === undefined ? [] : [context.summarizerModel])])].filter(
-    (model) => providerOf(model, modelProfiles) === provider,
-  );
-
-/** What helps against an answer that is none. */
-const advice = (status: number, variable: string): string => {
-  if (status === 401) return `set ${variable} to a valid key`;
-  if (status === 403) return `the key in ${variable} may not do this`;
-  if (status === 429) return "its rate limit is reached, or there is no credit";
-  if (status >= 500) return "it has a problem of its own; try again";
-  return `see ${variable} and the address`;
+/** What an answer's status says beyond "here it is"; undefined for that, and for 404, which each protocol reads in its own way. */
+const refusal = (status: number, variables: Variables): Finding | undefined => {
+  if ((status >= 200 && status < 300) || status === 404) return undefined;
+  if (status === 401) return failed(`refused the key (401): set ${variables.key} to one that is valid`);
+  if (status === 403) return failed(`does not allow this key to ask (403): see what ${variables.key} may do`);
+  if (status === 429) return failed("its rate limit is reached (429): turns would fail now, try again later");
+  if (status >= 500) return failed(`is failing (${status}): turns would fail now, try again later`);
+  return failed(`answers ${status} at ${variables.url}: is that the right server?`);
 };
 
-const refused = (answer: Answered, host: string, variable: string): CheckFailed =>
-  new CheckFailed(`${host} answered ${statusInWords(answer)}: ${advice(answer.status, variable)}`);
+interface Answer {
+  readonly status: number;
+  /** Undefined for a body that is no JSON. */
+  readonly json: unknown;
+}
 
-const isOk = ({ status }: Answered): boolean => status >= 200 && status < 300;
+const get = async (
+  fetcher: typeof fetch,
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<Answer> => {
+  // A redirect is not followed: the key would go along to whatever it names.
+  const response = await fetcher(url, { headers, signal, redirect: "manual" });
+  const body = await response.text();
+  try {
+    return { status: response.status, json: JSON.parse(body) };
+  } catch {
+    return { status: response.status, json: undefined };
+  }
+};
 
-/** `GET /v1/models/{model}` of the Messages API, for each model that it is to serve; the list, where it is to serve none by default. */
-const messagesCheck = ({ config, fetch, timeoutMs }: ProviderChecks): Check => ({
+const quoted = (models: readonly string[]): string => models.map((model) => JSON.stringify(model)).join(", ");
+
+const NO_CREDENTIALS = "holds a user or password, which requests refuse: put the key into its own variable";
+
+/** Asks for the description of each model; where the configuration names none that is served here, for the list. */
+export const messagesApiCheck = ({ baseUrl, apiKey, models }: MessagesApi, fetcher: typeof fetch): Check => ({
   name: "provider",
-  timeoutMs,
-  look: async (signal) => {
-    const { apiKey, baseUrl } = config.anthropic;
-    const host = hostOf(baseUrl);
-    const models = modelsOf(config, "anthropic");
+  run: async (signal) => {
+    if (hasCredentials(baseUrl)) return failed(`${ANTHROPIC.url} ${NO_CREDENTIALS}`);
+    const at = `the Messages API at ${shown(baseUrl)}`;
     const headers = { "x-api-key": apiKey, "anthropic-version": VERSION };
-    const paths = models.length === 0 ? ["?limit=1"] : models.map((model) => `/${encodeURIComponent(model)}`);
-    const answers = await Promise.all(
-      paths.map((path) => ask(fetch, `${withoutSlash(baseUrl)}/v1/models${path}`, { headers, signal })),
-    );
-    for (const [index, answer] of answers.entries()) {
-      if (isOk(answer)) continue;
-      if (answer.status !== 404) throw refused(answer, host, "ANTHROPIC_API_KEY");
-      if (host !== ANTHROPIC_HOST)
-        throw new CheckSkipped(
-          `${host} answers, but describes no models: whether the key and ${models[index]} work, a turn will tell`,
-        );
-      throw new CheckFailed(
-        `${host} does not know the model ${models[index]}: see HANGO_DEFAULT_MODEL and HANGO_SUMMARIZER_MODEL`,
-      );
+    const paths =
+      models.length === 0 ? ["/v1/models?limit=1"] : models.map((m) => `/v1/models/${encodeURIComponent(m)}`);
+    try {
+      const answers = await Promise.all(paths.map((path) => get(fetcher, below(baseUrl, path), headers, signal)));
+      for (const [index, { status, json }] of answers.entries()) {
+        const refused = refusal(status, ANTHROPIC);
+        if (refused !== undefined) return { ...refused, detail: `${at} ${refused.detail}` };
+        const error = isRecord(json) && isRecord(json.error) ? json.error.type : undefined;
+        if (status === 404 && error === "not_found_error" && models[index] !== undefined)
+          return failed(
+            `${at} knows no model ${JSON.stringify(models[index])}: see HANGO_DEFAULT_MODEL and HANGO_SUMMARIZER_MODEL`,
+          );
+        if (status === 404)
+          return skipped(`${at} answers, but describes no models (404): neither key nor model can be checked for free`);
+        if (!isRecord(json)) return failed(`${at} answers with something that is no JSON: see ${ANTHROPIC.url}`);
+      }
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return failed(`${at} ${unreachable(error)}: see ${ANTHROPIC.url}`);
     }
-    const known = models.length === 0 ? "" : `; it knows ${models.join(" and ")}`;
-    return `${host} accepts ANTHROPIC_API_KEY${known}`;
+    return ok(`${at} takes the key${models.length === 0 ? "" : ` and knows ${quoted(models)}`}`);
   },
 });
 
-const listed = (json: unknown): readonly string[] =>
-  isRecord(json) && Array.isArray(json.data)
-    ? json.data.flatMap((each: unknown) => (isRecord(each) && typeof each.id === "string" ? [each.id] : []))
-    : [];
-
-/** `GET /models` of the server of chat completions. One that serves a single model answers to any name. */
-const chatCheck = ({ config, fetch, timeoutMs }: ProviderChecks): Check => ({
+/** Asks for the list of models. A server that serves a single one answers to any name. */
+export const chatCheck = ({ baseUrl, apiKey, models }: ChatServer, fetcher: typeof fetch): Check => ({
   name: "chat",
-  timeoutMs,
-  look: async (signal) => {
-    const { openai } = config;
-    if (openai === undefined) throw new CheckSkipped("no HANGO_OPENAI_BASE_URL or OPENAI_API_KEY is set");
-    const host = hostOf(openai.baseUrl);
-    const headers = openai.apiKey === undefined ? {} : { Authorization: `Bearer ${openai.apiKey}` };
-    const answer = await ask(fetch, `${withoutSlash(openai.baseUrl)}/models`, { headers, signal });
-    if (answer.status === 404)
-      throw new CheckFailed(
-        `${host} answered 404: HANGO_OPENAI_BASE_URL has to end as the server has it, mostly with /v1`,
-      );
-    if (!isOk(answer)) throw refused(answer, host, "OPENAI_API_KEY");
-    const names = listed(answer.json);
-    const missing = modelsOf(config, "openai").filter((model) => names.length > 1 && !names.includes(wireModel(model)));
-    if (missing.length > 0)
-      throw new CheckFailed(
-        `${host} does not list ${missing.join(" and ")}: see HANGO_DEFAULT_MODEL and HANGO_SUMMARIZER_MODEL`,
-      );
-    return `${host} answers and lists ${names.length} ${names.length === 1 ? "model" : "models"}`;
+  run: async (signal) => {
+    if (hasCredentials(baseUrl)) return failed(`${OPENAI.url} ${NO_CREDENTIALS}`);
+    const at = `chat completions at ${shown(baseUrl)}`;
+    const headers: Record<string, string> = apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` };
+    try {
+      const { status, json } = await get(fetcher, below(baseUrl, "/models"), headers, signal);
+      const refused = refusal(status, OPENAI);
+      if (refused !== undefined) return { ...refused, detail: `${at}: ${refused.detail}` };
+      const list = isRecord(json) && Array.isArray(json.data) ? json.data.filter(isRecord) : undefined;
+      if (status === 404 || list === undefined)
+        return skipped(
+          `${at} list no models: neither key nor model can be checked for free (does the address end in /v1?)`,
+        );
+      const ids = list.map(({ id }) => id);
+      const missing = models.filter((model) => ids.length !== 1 && !ids.includes(wireModel(model)));
+      if (missing.length > 0)
+        return failed(`${at} know no model ${quoted(missing)}: see HANGO_DEFAULT_MODEL and HANGO_SUMMARIZER_MODEL`);
+      const key = apiKey === undefined ? "answer without a key" : "take the key";
+      return ok(`${at} ${key}${models.length === 0 ? "" : ` and know ${quoted(models)}`}`);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return failed(`${at}: ${unreachable(error)}: see ${OPENAI.url}`);
+    }
   },
 });
-
-/** The checks of every provider that a configuration may name. */
-export const providerChecks = (options: ProviderChecks): readonly Check[] => [
-  messagesCheck(options),
-  chatCheck(options),
-];

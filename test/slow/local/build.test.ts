@@ -55,6 +55,15 @@ describe("the build", () => {
     expect(await readFile(join(root, "dist/worker.js"), "utf8")).toContain('"two"');
   });
 
+  test("bundles again when the list of migrations changed, which the Worker compares with its database's", async () => {
+    await mkdir(join(root, "drizzle/meta"), { recursive: true });
+    await writeFile(join(root, "drizzle/meta/_journal.json"), '{"entries": []}');
+    await buildWorker({ root });
+    await writeFile(join(root, "drizzle/meta/_journal.json"), '{"entries": [{}]}');
+    expect((await buildWorker({ root })).built).toBe(true);
+    expect((await buildWorker({ root })).built).toBe(false);
+  });
+
   test("says what does not build, and keeps the last good bundle", async () => {
     await writeSource("three");
     await buildWorker({ root });

@@ -92,7 +92,6 @@ describe("the queue door", () => {
   it.each([
     ["hango-dead", true],
     ["hango-dead-staging", true],
-    ["staging-hango-dead", true],
     ["hango-deadline", false],
     ["hango-work", false],
   ])("takes the messages of %s for given up: %s", async (queue, isDead) => {
@@ -135,5 +134,17 @@ describe("the queue door", () => {
     await consume(deps, batch, { handlers: { ...failing, compact_backlog: async () => undefined }, givenUp });
     expect(given).toEqual(["a", "later"]);
     expect(said).toEqual(["0 ack", "1 retry 30", "2 ack"]);
+  });
+
+  it.each([
+    ["hango-dead", true],
+    ["hango-dead-staging", true],
+    ["hango-deadline", false],
+    ["hango-work-staging", false],
+  ])("takes what comes from %s for dead letters: %s", async (queue, dead) => {
+    const went: string[] = [];
+    const by = (name: string) => ({ erase_objects: async () => void went.push(name) });
+    await consume(deps, batchOf([erase("a")], queue).batch, { handlers: by("work"), givenUp: by("given up") });
+    expect(went).toEqual([dead ? "given up" : "work"]);
   });
 });

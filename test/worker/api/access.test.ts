@@ -197,8 +197,8 @@ describe("the document", () => {
       "POST /v1/tenants": "operator",
       "GET /v1/tenants": "operator",
       "GET /v1/tenants/{id}": "operator",
-      "POST /v1/doctor": "operator",
       "PATCH /v1/tenants/{id}": "operator",
+      "GET /v1/doctor": "operator",
     });
   });
 });
