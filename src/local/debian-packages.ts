@@ -98,6 +98,7 @@ export const thisMachine: Machine = {
   isExecutable,
   userId: process.getuid?.(),
   run: (command, args, env) =>
-    spawnSync(command, args, { stdio: ["ignore", "inherit", "inherit"], env: { ...process.env, ...env } }).status ?? 127,
+    spawnSync(command, args, { stdio: ["ignore", "inherit", "inherit"], env: { ...process.env, ...env } }).status ??
+    127,
   say: console.log,
 };

@@ -38,10 +38,24 @@ const compactionsCounted = (): Promise<void> =>
 
 const metricsUrl = (): string => tracesUrl.replace("/traces", "/metrics");
 
+/** What the pages are like at first: looked at before the turn that the tests are about. */
+const seeTheHint = async (): Promise<void> => {
+  const { page, troubles } = await openPage(browser, { viewport: PHONE, colorScheme: "light" });
+  await page.goto(tracesUrl);
+  expect(await wordsOf(page.locator(".empty").first())).toContain(
+    `curl -N ${browsed.platform.url}/v1/sessions/key:demo/turns`,
+  );
+  await shoot(page, "traces-first-phone");
+  expect(await fitsWidth(page)).toBe(true);
+  expect(troubles).toEqual([]);
+  await page.context().close();
+};
+
 beforeAll(async () => {
   browsed = await startBrowsedPlatform();
   tracesUrl = browsed.platform.tracesUrl ?? "";
   browser = await startBrowser();
+  await seeTheHint();
   sessionId = await compactedTurn(browsed.platform);
   await compactedTrace();
   await compactionsCounted();

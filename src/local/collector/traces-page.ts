@@ -48,8 +48,8 @@ ${summary.conversationId === undefined ? "" : html`<br><span class="small quiet"
 <span class="number">${duration(summary.durationMs)}</span>
 </a></li>`;
 
-const nothingYet = (exampleCommand: string): Part => html`<div class="empty">
-<p>Nothing was traced yet. Run a turn, and look again:</p>
+const noTurnYet = (exampleCommand: string): Part => html`<div class="empty">
+<p>No turn was traced yet. Run one, and look again:</p>
 <pre>${exampleCommand}</pre>
 <p class="small quiet">The key is the one that <code>npm start</code> printed. A trace is here once its request has ended.</p>
 </div>`;
@@ -58,7 +58,7 @@ export interface TracesInput {
   readonly summaries: readonly TraceSummary[];
   readonly filter: Filter;
   readonly timeZone: string;
-  /** What to run when there is nothing to see. */
+  /** What to run where there is no turn to see. */
   readonly exampleCommand: string;
 }
 
@@ -70,11 +70,14 @@ export const renderTraces = ({ summaries, filter, timeZone, exampleCommand }: Tr
     shown.length === 0
       ? html`<p class="empty">None of them is of this kind.</p>`
       : html`<ol class="traces">${shown.slice(0, MAX_ROWS).map((summary) => row(summary, timeZone))}</ol>`;
+  // The first start makes a tenant and a key: traces, and yet nothing that anybody came to see.
+  const hint = summaries.some(({ conversationId }) => conversationId !== undefined) ? "" : noTurnYet(exampleCommand);
   return html`<h1>Traces</h1>
 <p class="quiet small">Newest first; times are of ${timeZone}. <a href="/_local/traces${filter === "all" ? "" : `?show=${filter}`}">Look again</a> for newer ones. The same as data: <a href="/_local/traces.json">traces.json</a>.</p>
+${hint}
 ${
   summaries.length === 0
-    ? nothingYet(exampleCommand)
+    ? ""
     : html`<ul class="filters">${FILTERS.map(
         ([id, words, passes]) =>
           html`<li><a href="/_local/traces${id === "all" ? "" : `?show=${id}`}"${currentMark(id === filter)}><span>${words} ${summaries.filter(passes).length}</span></a></li>`,

@@ -1,5 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { ensureDebianPackage, type Machine, MissingProgramError, programOf } from "../../../src/local/debian-packages.ts";
+import {
+  ensureDebianPackage,
+  type Machine,
+  MissingProgramError,
+  programOf,
+} from "../../../src/local/debian-packages.ts";
 
 const WANTED = { package: "chromium", binary: "/usr/bin/chromium", variable: "CHROMIUM_PATH" };
 
@@ -48,12 +53,20 @@ const INSTALL = "DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-
 describe("a program of a Debian package", () => {
   test("is used where it is, and nothing is installed", () => {
     const { made, ran } = machine({ there: [WANTED.binary] });
-    expect([programOf(WANTED, made), ensureDebianPackage(WANTED, made), ran]).toEqual([WANTED.binary, WANTED.binary, []]);
+    expect([programOf(WANTED, made), ensureDebianPackage(WANTED, made), ran]).toEqual([
+      WANTED.binary,
+      WANTED.binary,
+      [],
+    ]);
   });
 
   test("is another one where the variable names it", () => {
     const { made, ran } = machine({ there: ["/opt/chrome"], env: { CHROMIUM_PATH: "/opt/chrome" } });
-    expect([programOf(WANTED, made), ensureDebianPackage(WANTED, made), ran]).toEqual(["/opt/chrome", "/opt/chrome", []]);
+    expect([programOf(WANTED, made), ensureDebianPackage(WANTED, made), ran]).toEqual([
+      "/opt/chrome",
+      "/opt/chrome",
+      [],
+    ]);
   });
 
   test("is installed by root where it is missing, from fresh lists, without questions", () => {

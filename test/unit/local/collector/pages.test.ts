@@ -85,11 +85,22 @@ const addTurn = (): void =>
   ]);
 
 describe("the list of traces", () => {
+  const HINT = "No turn was traced yet";
+
   test("says where there is nothing yet what to do", async () => {
     const page = await read("/_local/traces");
-    expect(words(page)).toContain("Nothing was traced yet");
+    expect(words(page)).toContain(HINT);
     expect(page).toContain("curl -N http://127.0.0.1:8787/v1/sessions/key:demo/turns");
     expect(page).toContain("Authorization: Bearer $HANGO_KEY");
+    expect(page).not.toContain('class="filters"');
+  });
+
+  test("says so too beside the traces of other requests, until a turn is among them", async () => {
+    spans.add([span(9, { traceId: "f".repeat(32), name: "POST /v1/keys" })]);
+    const before = words(await read("/_local/traces"));
+    expect([before.includes(HINT), before.includes("POST /v1/keys")]).toEqual([true, true]);
+    addTurn();
+    expect(words(await read("/_local/traces"))).not.toContain(HINT);
   });
 
   test("shows a compacted turn in one line: when, what, how large before and after, how many, how long", async () => {
