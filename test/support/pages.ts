@@ -16,8 +16,12 @@ export interface Block {
 
 /** Fenced blocks of a Markdown text, in order. */
 export const blocksIn = (markdown: string): readonly Block[] =>
-  [...markdown.matchAll(/(?:<!-- not run: ([^\n]+) -->\n+)?^(`{3,})([\w-]*)[^\n]*\n([\s\S]*?)^\2$/gm)].map((match) => ({
-    language: match[3] ?? "",
+  [
+    ...markdown.matchAll(
+      /(?:<!-- not run: ([^\n]+) -->\s*\n)?^[ \t>]*(`{3,}|~{3,})[ \t]*([\w-]*)[^\n]*\n([\s\S]*?)^[ \t>]*\2[ \t]*$/gm,
+    ),
+  ].map((match) => ({
+    language: (match[3] ?? "").toLowerCase(),
     text: match[4] ?? "",
     line: markdown.slice(0, match.index).split("\n").length,
     notRun: match[1] ?? null,
@@ -44,20 +48,20 @@ export const runBlocks = async (page: string, language: string): Promise<readonl
 
 export const shellBlocks = (page: string): Promise<readonly string[]> => runBlocks(page, "sh");
 
-/** Pages whose commands are run, and the test that runs them, as it names them. */
-export const RUN_PAGES: Readonly<Record<string, string>> = {
-  "README.md": "test/worker/docs.test.ts",
-  "docs/api.md": "test/worker/docs.test.ts",
-  "docs/context.md": "test/worker/docs.test.ts",
-  "docs/history.md": "test/worker/docs.test.ts",
-  "docs/learning/10-context-management.md": "test/worker/docs.test.ts",
-  "docs/memory.md": "test/worker/docs.test.ts",
-  "docs/micro-compaction.md": "test/worker/docs.test.ts",
-  "docs/operations.md": "test/worker/docs.test.ts",
-  "docs/quickstart.md": "test/slow/quickstart.test.ts",
-  "docs/skills.md": "test/worker/docs.test.ts",
-  "docs/subagents.md": "test/worker/docs.test.ts",
-  "docs/webhooks.md": "test/worker/docs.test.ts",
+/** Languages of the blocks that are run of a page, and the test that runs them, as it names the page. */
+export const RUN_PAGES: Readonly<Record<string, { readonly languages: readonly string[]; readonly test: string }>> = {
+  "README.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
+  "docs/api.md": { languages: ["sh", "ts"], test: "test/worker/docs.test.ts" },
+  "docs/context.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
+  "docs/history.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
+  "docs/learning/10-context-management.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
+  "docs/memory.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
+  "docs/micro-compaction.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
+  "docs/operations.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
+  "docs/quickstart.md": { languages: ["sh"], test: "test/slow/quickstart.test.ts" },
+  "docs/skills.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
+  "docs/subagents.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
+  "docs/webhooks.md": { languages: ["sh", "ts"], test: "test/worker/docs.test.ts" },
 };
 
 /** Why a command may be left out; there are no others. */

@@ -24,8 +24,11 @@ beforeAll(async () => {
 const problemsIn = (page: string, markdown: string): readonly string[] =>
   blocksIn(markdown)
     .filter(({ language }) => COMMAND_LANGUAGES.includes(language))
-    .flatMap(({ notRun, line }) => {
-      if (notRun === null) return page in RUN_PAGES ? [] : [`${page}:${line} is not run, and does not say why`];
+    .flatMap(({ notRun, line, language }) => {
+      if (notRun === null)
+        return RUN_PAGES[page]?.languages.includes(language)
+          ? []
+          : [`${page}:${line} is not run, and does not say why`];
       return REASONS_NOT_TO_RUN.includes(notRun) ? [] : [`${page}:${line} gives a reason that is none: ${notRun}`];
     });
 
@@ -37,7 +40,14 @@ describe("a command on a page", () => {
   it("is seen by these rules, wherever it stands and however it is fenced", () => {
     const page = (block: string) => problemsIn("docs/new.md", `# New\n\n${block}\n`);
     expect(page("```sh\nnpm start\n```")).toEqual(["docs/new.md:3 is not run, and does not say why"]);
-    expect(page("````ts\nawait f();\n````")).toHaveLength(1);
+    for (const block of [
+      "````ts\nawait f();\n````",
+      "~~~bash\nls\n~~~",
+      "- Item:\n\n  ```sh\n  ls\n  ```",
+      "> ```shell\n> ls\n> ```",
+    ])
+      expect([block, page(block).length]).toEqual([block, 1]);
+    expect(problemsIn("docs/memory.md", "```bash\nls\n```\n")).toHaveLength(1);
     expect(page("<!-- not run: because -->\n```sh\nnpm start\n```")).toEqual([
       "docs/new.md:3 gives a reason that is none: because",
     ]);
@@ -46,11 +56,11 @@ describe("a command on a page", () => {
   });
 
   it("is run by the test that is said to", async () => {
-    for (const [page, test] of Object.entries(RUN_PAGES)) {
+    for (const [page, { languages, test }] of Object.entries(RUN_PAGES)) {
       expect(pages.has(page), page).toBe(true);
       expect(await readFile(join(ROOT, test), "utf8"), test).toContain(`"${page}"`);
-      const commands = blocksIn(pages.get(page) ?? "").filter(({ language }) => COMMAND_LANGUAGES.includes(language));
-      expect(commands.length, page).toBeGreaterThan(0);
+      const run = blocksIn(pages.get(page) ?? "").filter(({ notRun }) => notRun === null);
+      for (const each of languages) expect([page, run.some(({ language }) => language === each)]).toEqual([page, true]);
     }
   });
 

@@ -4,7 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -320,5 +320,22 @@ describe("docs/webhooks.md", () => {
       const event = new Webhook(secrets[path] ?? "").verify(body, headers as Record<string, string>);
       expect(event).toMatchObject({ type: "run.completed", data: { session_key: "ticket-1" } });
     }
+
+    // The page's receiver takes what was sent, and nothing that was changed.
+    const [receive = ""] = await runBlocks("docs/webhooks.md", "ts");
+    const sent = received.find(({ path }) => path === "/hango");
+    await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
+    await writeFile(join(folder, "receive.mts"), receive);
+    await writeFile(join(folder, "sent.json"), JSON.stringify(sent));
+    await writeFile(
+      join(folder, "try.mts"),
+      `import { readFileSync } from "node:fs";
+import { receive } from "./receive.mts";
+const { body, headers } = JSON.parse(readFileSync("sent.json", "utf8"));
+for (const text of [body, body.replace("ticket-1", "ticket-2")])
+  console.log((await receive(new Request("https://example.com/hango", { method: "POST", headers, body: text }))).status);`,
+    );
+    const tried = await run([`HANGO_WEBHOOK_SECRET=${secrets["/hango"]} ${JSON.stringify(process.execPath)} try.mts`]);
+    expect(tried).toMatch(/^evt_\w+ run\.completed [\s\S]*\n204\n401\n$/);
   }, 90_000);
 });
