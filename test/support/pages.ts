@@ -50,18 +50,18 @@ export const shellBlocks = (page: string): Promise<readonly string[]> => runBloc
 
 /** Languages of the blocks that are run of a page, and the test that runs them, as it names the page. */
 export const RUN_PAGES: Readonly<Record<string, { readonly languages: readonly string[]; readonly test: string }>> = {
-  "README.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
-  "docs/api.md": { languages: ["sh", "ts"], test: "test/worker/docs.test.ts" },
-  "docs/context.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
-  "docs/history.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
-  "docs/learning/10-context-management.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
-  "docs/memory.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
-  "docs/micro-compaction.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
-  "docs/operations.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
+  "README.md": { languages: ["sh"], test: "test/slow/docs.test.ts" },
+  "docs/api.md": { languages: ["sh", "ts"], test: "test/slow/docs.test.ts" },
+  "docs/context.md": { languages: ["sh"], test: "test/slow/docs.test.ts" },
+  "docs/history.md": { languages: ["sh"], test: "test/slow/docs.test.ts" },
+  "docs/learning/10-context-management.md": { languages: ["sh"], test: "test/slow/docs.test.ts" },
+  "docs/memory.md": { languages: ["sh"], test: "test/slow/docs.test.ts" },
+  "docs/micro-compaction.md": { languages: ["sh"], test: "test/slow/docs.test.ts" },
+  "docs/operations.md": { languages: ["sh"], test: "test/slow/docs.test.ts" },
   "docs/quickstart.md": { languages: ["sh"], test: "test/slow/quickstart.test.ts" },
-  "docs/skills.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
-  "docs/subagents.md": { languages: ["sh"], test: "test/worker/docs.test.ts" },
-  "docs/webhooks.md": { languages: ["sh", "ts"], test: "test/worker/docs.test.ts" },
+  "docs/skills.md": { languages: ["sh"], test: "test/slow/docs.test.ts" },
+  "docs/subagents.md": { languages: ["sh"], test: "test/slow/docs.test.ts" },
+  "docs/webhooks.md": { languages: ["sh", "ts"], test: "test/slow/docs.test.ts" },
 };
 
 /** Why a command may be left out; there are no others. */

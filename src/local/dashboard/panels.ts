@@ -1,4 +1,4 @@
-/** What the dashboard shows. Every metric and label that stands here is held to what a Worker really exports, by `test/worker/dashboard.test.ts`. */
+/** What the dashboard shows. Every metric and label that stands here is held to what a Worker really exports, by `test/slow/dashboard.test.ts`. */
 import { genai, hango } from "../../telemetry/genai.ts";
 import type { Row, Target } from "./grafana.ts";
 

@@ -1,4 +1,4 @@
-/** What the doctor says of a bucket and a queue that fail; those that work are those of the built Worker (test/worker/doctor.test.ts). */
+/** What the doctor says of a bucket and a queue that fail; those that work are those of the built Worker (test/slow/doctor.test.ts). */
 import { describe, expect, it } from "vitest";
 import { bucketCheck, queueCheck } from "../../../../src/turns/doctor/bindings.ts";
 import { type Check, runChecks } from "../../../../src/turns/doctor/check.ts";
